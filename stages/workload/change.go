@@ -21,29 +21,30 @@ import (
 // are unchanged, bit for bit.
 type FlowChanges struct {
 	// Scale multiplies the flows of a service by a factor from 0 to MaxScale. Below 1, each flow is kept with
-	// that probability. Above 1, all are kept, and copies of the service are added, the last one thinned out to
-	// the fraction. A copy is the service's arrivals shifted by a random time, with the end of the workload
-	// joined to its beginning: it is as bursty as the service, and not synchronous with it. OtherServices stands
-	// for all services that are not named.
+	// that probability. Above 1, all are kept, and copies of the service are added. The last copy keeps the
+	// remaining fraction of its flows. A copy has the service's arrivals shifted by a random time, where the
+	// end of the workload continues at its beginning. It is as bursty as the service, but not synchronous
+	// with it. OtherServices stands for all services that are not named.
 	Scale map[string]float64
-	// Move moves a service's hosts to other racks (places in Network.Racks). The service's racks, ascending by
-	// place, are assigned to the given racks cyclically, and the hosts of a rack to those of the new one likewise.
+	// Move moves a service's hosts to other racks, which are indexes into Network.Racks. The service's racks,
+	// ascending by place, are assigned to the given racks cyclically, and the hosts of a rack to those of the
+	// new one likewise.
 	Move map[string][]int
-	// Ranks says that flows wait for each other. The hosts of a service are then assigned to all hosts of the
-	// given racks cyclically, both by id, so that each rank keeps a host of its own.
+	// Ranks means that flows wait for each other. The hosts of a service are then assigned to all hosts of
+	// the given racks cyclically, both by id, so that each rank keeps a host of its own.
 	Ranks bool
 }
 
-// OtherServices is the key of FlowChanges.Scale for all services that have none.
+// OtherServices is the key of FlowChanges.Scale for all services that are not named.
 const OtherServices = "*"
 
 // MaxScale is the largest factor by which a service can be scaled.
 const MaxScale = 16
 
 // ChangeFlows writes the changed table flows in start order. open reads the unchanged table from its
-// beginning; it is called several times, and the streams are read at the same time, so that memory does not
-// grow with the flows. New flows have ids above all existing ones. A service without flows and a rack that
-// the network does not have are errors. The notes name services whose hosts move to fewer ones.
+// beginning. It is called several times, and the streams are read concurrently, so that memory does not grow
+// with the number of flows. New flows have ids above all existing ones. It returns an error if a service has
+// no flows, or if the network does not have a rack. The notes name services whose hosts move to fewer ones.
 func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed uint64, open func() schema.Batches,
 	out schema.Sink) (notes []string, err error) {
 	x := &flowChanger{net: n, changes: c, seed: seed, hosts: map[string]map[int32]bool{},
@@ -141,7 +142,7 @@ func (x *flowChanger) parts() ([]flowPart, error) {
 // errStopped ends the reading when the consumer of the flows has stopped.
 var errStopped = errors.New("stopped")
 
-// flows yields the flows of a part in start order, from the unchanged table, which it closes.
+// flows yields the flows of a part in start order. It reads them from the unchanged table, which it closes.
 func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		place := int64(-1)
@@ -259,7 +260,7 @@ func (x *flowChanger) assignHosts() error {
 	return nil
 }
 
-// scaledAs is the key of the factor of a service.
+// scaledAs returns the key of Scale that applies to a service.
 func (x *flowChanger) scaledAs(service string) string {
 	if _, named := x.changes.Scale[service]; named {
 		return service
@@ -267,7 +268,7 @@ func (x *flowChanger) scaledAs(service string) string {
 	return OtherServices
 }
 
-// kept reports whether copy k of a service has a flow; copy 0 is the service itself.
+// kept reports whether copy k of a service includes a flow. Copy 0 is the service itself.
 func (x *flowChanger) kept(service string, flowID int64, k int) bool {
 	factor, ok := x.changes.Scale[x.scaledAs(service)]
 	if !ok {

@@ -19,8 +19,8 @@ type SizePoint struct {
 }
 
 // SizeCDF is a distribution of flow sizes, piecewise linear between its points. Sizes are whole bytes and at
-// least 1. Between two points a < b every size from a+1 to b is equally likely, so that at every point the
-// fraction of flows of at most that size is exactly the point's. Two points of the same bytes, or a first
+// least 1. Between two points a < b all sizes from a+1 to b are equally likely. The fraction of flows of at
+// most a point's size is therefore exactly that of the point. Two points with the same bytes, or a first
 // point above 0 percent, give that size a probability of its own.
 type SizeCDF struct {
 	points []SizePoint
@@ -37,7 +37,8 @@ type sizePiece struct {
 	probability float64
 }
 
-// maxSizeBytes bounds a flow, far below what the kernel's integers can represent on the slowest link.
+// maxSizeBytes is the maximum size of a flow, far below the limits of the kernel's integers on the slowest
+// link.
 const maxSizeBytes = int64(1) << 44
 
 // NewSizeCDF returns the distribution of the given points. Bytes are 0 to 2^44, percent is 0 to 100, neither
@@ -93,11 +94,11 @@ func (q *sizePiece) mean() float64 {
 // Points returns the points of the distribution.
 func (c *SizeCDF) Points() []SizePoint { return append([]SizePoint(nil), c.points...) }
 
-// Mean returns the expected size in bytes, exactly that of Size for uniform u.
+// Mean returns the expected size in bytes. It equals the mean of Size for uniform u.
 func (c *SizeCDF) Mean() float64 { return c.mean }
 
-// Size is the quantile function: for u in [0, 1), the size in bytes, at least 1, below which lies the
-// fraction u of the flows.
+// Size is the quantile function. For u in [0, 1) it returns the size in bytes, at least 1, that a fraction u
+// of the flows is below.
 func (c *SizeCDF) Size(u float64) int64 {
 	q := &c.pieces[sort.Search(len(c.pieces)-1, func(k int) bool { return u < c.pieces[k].to })]
 	if q.span == 0 {
@@ -160,7 +161,7 @@ func NewLogNormal(mean, sigma float64) LogNormal {
 // Draw draws a value. It takes two numbers of the stream.
 func (d LogNormal) Draw(s *rng.Stream) float64 { return math.Exp(d.Mu + float64(d.Sigma*s.Normal())) }
 
-// Exponential is the distribution of the inter-arrival times of a Poisson process, of the given mean.
+// Exponential is the distribution of the inter-arrival times of a Poisson process with the given mean.
 type Exponential struct{ Mean float64 }
 
 // Draw draws a value by inversion. It takes one number of the stream.
@@ -168,8 +169,8 @@ func (d Exponential) Draw(s *rng.Stream) float64 { return -d.Mean * math.Log(1-s
 
 type groupPair struct{ src, dst int32 }
 
-// aliasTable draws a pair by weight with one random number and one memory access (Walker's alias method, as
-// built by Vose, 1991).
+// aliasTable draws a pair by weight with one random number and one memory access. It is Walker's alias
+// method, built as by Vose (1991).
 type aliasTable []aliasCell
 
 type aliasCell struct {
@@ -177,8 +178,8 @@ type aliasCell struct {
 	own, other groupPair
 }
 
-// newAliasTable builds the table in time linear in the pairs. sum is that of the weights, above 0. Each cell
-// has an equal share of the draws and divides it between two pairs.
+// newAliasTable builds the table in time linear in the number of pairs. sum is the sum of the weights and
+// must be above 0. Each cell has an equal share of the draws and divides it between two pairs.
 func newAliasTable(pairs []groupPair, weights []float64, sum float64) aliasTable {
 	t := make(aliasTable, len(pairs))
 	scaled := make([]float64, len(pairs))

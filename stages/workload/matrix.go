@@ -130,22 +130,22 @@ const (
 	MatrixHadoop    = "hadoop"    // matrix C
 )
 
-// MatrixKinds are all of them.
+// MatrixKinds lists all kinds.
 var MatrixKinds = []string{MatrixUniform, MatrixDatabase, MatrixWebServer, MatrixHadoop}
 
 // NewMatrixOf creates a matrix of a kind for pods × racksPerPod racks, numbered pod by pod. The same
 // arguments give the same matrix.
 //
-// database (A): nearly all traffic leaves the rack, and little depends on place. Three racks in ten are
-// nearly idle and communicate with few others. The rest exchange log-normal amounts (σ 0.85: the busiest
-// tenth of their pairs carries a third), equal in both directions, except for one pair in eight without
-// traffic.
+// database (A): nearly all traffic leaves the rack, and weights depend little on the position of a rack.
+// Three racks in ten are nearly idle and communicate with few others. The rest exchange log-normal amounts (σ
+// 0.85: the busiest tenth of their pairs carries a third), equal in both directions, except for one pair in
+// eight without traffic.
 //
-// webserver (B): racks have roles. Two thirds are web servers, a quarter are caches, the rest have other
-// roles. Web and cache racks communicate with each other and hardly among themselves (a hundredth or less);
-// requests to caches weigh a third more than responses. Every second pod has web racks only, and the others
-// have all caches, so most cache traffic crosses pods. Popularity differs between caches (σ 0.45), and one
-// rack in ten is spare, with a tenth of the traffic.
+// webserver (B): each rack has a role. Two thirds are web servers, a quarter are caches, the rest have other
+// roles. Web and cache racks communicate with each other and hardly among themselves (a hundredth or less).
+// The weight of requests to caches is a third above that of responses. Every second pod has web racks only,
+// and the others have all caches, so most cache traffic crosses pods. Popularity differs between caches (σ
+// 0.45), and one rack in ten is spare, with a tenth of the traffic.
 //
 // hadoop (C): with 32 peers, half of a rack's traffic stays in the rack: the diagonal is 32 times the other
 // weights, which are nearly uniform (σ 0.15, equal in both directions). One rack in thirty is nearly idle,
@@ -190,8 +190,8 @@ func drawPair(seed uint64, kind, i, j int) rng.Stream {
 	return rng.New(seed, rng.Matrix, uint64(kind), uint64(min(i, j)), uint64(max(i, j)))
 }
 
-// databaseCell returns the weights of matrix A, described at NewMatrixOf. A cell depends on the seed and its
-// two racks alone, so that a matrix of more racks has the same cells for the first ones.
+// databaseCell returns the weights of matrix A, described at NewMatrixOf. A cell depends only on the seed and
+// its two racks, so a larger matrix has the same cells for the first racks.
 func databaseCell(seed uint64) func(i, j int) float64 {
 	idle := func(i int) bool {
 		s := rng.New(seed, rng.Matrix, 1, uint64(i))
@@ -216,8 +216,8 @@ func databaseCell(seed uint64) func(i, j int) float64 {
 	}
 }
 
-// webServerCell returns the weights of matrix B, described at NewMatrixOf. The place of a rack in its pod
-// decides its role; with one pod, it has all roles.
+// webServerCell returns the weights of matrix B, described at NewMatrixOf. The role of a rack depends on its
+// position in the pod. If there is only one pod, it has all roles.
 func webServerCell(pods, racksPerPod int, seed uint64) func(i, j int) float64 {
 	const web, cache, other = 0, 1, 2
 	role := func(i int) int {

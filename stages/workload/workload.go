@@ -6,8 +6,8 @@
 //	  inter-arrivals, share      NewPlan  most loaded link    Generate ids from 0
 //	  max_load                            reaches max_load
 //
-// A service's flows are an independent arrival process. Each of its flows draws from a random stream of its
-// own, so the flows of a service do not depend on the other services or on how many flows are generated.
+// A service's flows are an independent arrival process. Each of its flows has its own random stream, so the
+// flows of a service depend neither on other services nor on the number of flows.
 package workload
 
 import (
@@ -33,7 +33,8 @@ type Workload struct {
 	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth;
 	// above 0.
 	MaxLoad float64
-	// DurationNS ends the workload before that time, Flows after that many flows. One of them is set.
+	// DurationNS ends the workload before that time, and Flows after that number of flows. Exactly one of
+	// them is set.
 	DurationNS int64
 	Flows      int64
 }
@@ -50,24 +51,25 @@ type Service struct {
 	Sigma  float64 // shape of the log-normal inter-arrival times, 0 (constant) to 8
 	Share  float64 // of all bytes, relative to the other services; above 0
 	Racks  []int   // places in Network.Racks to which the service is confined; nil for all
-	// Hosts to which the service is confined, ascending; nil for all. Racks without any of them are left out,
-	// and Matrix has a row and a column for each of the others.
+	// Hosts are the hosts that the service is confined to, in ascending order, or nil for all. Racks without
+	// any of them are omitted, and Matrix has a row and a column for each of the others.
 	Hosts []int32
-	// Pairs, instead of Matrix and Racks, are the senders and receivers of the service, all of equal weight. Nil
-	// for racks.
+	// Pairs replaces Matrix and Racks. It has the senders and receivers of the service, all of equal weight.
+	// Nil for racks.
 	Pairs [][2]int32
 	// Poisson makes inter-arrival times exponential instead of log-normal. Sigma is then 0.
 	Poisson bool
-	// TwinOf names another service whose random numbers this one draws too. With the same sizes, inter-arrivals
-	// and share it has the same flows at the same times, between its own hosts. Empty for numbers of its own.
+	// TwinOf names another service whose random numbers this one also uses. If sizes, inter-arrival times and
+	// share are equal, both have the same flows at the same times, but between different hosts. If it is
+	// empty, the service uses random numbers of its own.
 	TwinOf string
 }
 
 // A service's traffic is described by groups of hosts and the weight from each group to each other. All hosts
 // of a group are equal, and no host sends to itself.
 
-// HostRacks returns the racks of a service that is confined to some racks and hosts, with only these; nil
-// means all. The service's matrix has a row for each.
+// HostRacks returns the racks of a service that is confined to some racks and hosts. Each has only these
+// hosts; nil means all racks. The service's matrix has a row for each.
 func HostRacks(n *topology.Network, places []int, hosts []int32) [][]int32 {
 	racks := n.Racks()
 	if places != nil {
@@ -110,8 +112,8 @@ func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i
 	return racks, weight, nil
 }
 
-// pairGroups returns the hosts of the pairs, each a group of its own in the order of first mention, and
-// weight 1 from the sender to the receiver of each pair.
+// pairGroups returns each host of the pairs as a group, in order of first mention, and weight 1 from the
+// sender to the receiver of each pair.
 func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j int) float64, err error) {
 	group := map[int32]int{}
 	paired := map[[2]int]bool{}
@@ -145,10 +147,10 @@ func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight 
 // Generate draws the workload's flows and writes table flows in start order, with ids from 0.
 //
 // Each service starts at time 0, and its first flow comes after the first inter-arrival time. Services are
-// merged by start; of flows that start in the same ns, the one that is earlier within it comes first, then
-// that of the service listed first. The numbers of a flow are drawn from a stream keyed by the seed, the name
-// of the service (or of the one it is a twin of) and the flow's place in the service. Another service, or
-// more flows, therefore changes only the ids of the others.
+// merged by start time. Flows that start in the same ns are in order of their fraction of a ns, then in order
+// of their services. The random stream of a flow depends on the seed, the name of the service (or of its
+// twin) and the number of the flow in the service. Another service, or more flows, therefore changes only the
+// ids of the others.
 func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (*Plan, error) {
 	plan, err := NewPlan(r, w)
 	if err != nil {
@@ -212,9 +214,8 @@ func (s *flowSource) next() {
 	s.clockNS += s.gapNS
 }
 
-// draw draws the next block of flows. The order of a flow's draws is part of the results. Pairs are drawn in
-// a loop of their own, so that the processor fetches many cells of a table beyond its caches at the same
-// time.
+// draw draws the next block of flows. The results depend on the order of a flow's draws. Pairs are drawn in a
+// separate loop, so that the processor fetches many cells of a table beyond its caches at the same time.
 func (s *flowSource) draw() {
 	var streams [blockFlows]rng.Stream
 	var pairs [blockFlows]groupPair
@@ -287,7 +288,7 @@ func (b *flowRows) flush(ctx context.Context, out schema.Sink) error {
 	return err
 }
 
-// Plan is what a workload amounts to on a network, before any flow is drawn.
+// Plan has the rates and loads of a workload on a network, computed before any flow is drawn.
 type Plan struct {
 	// ServiceFlowsPerSecond is the mean rate of each service.
 	ServiceFlowsPerSecond []float64
@@ -306,9 +307,9 @@ type servicePlan struct {
 	gapNS  interface{ Draw(s *rng.Stream) float64 }
 }
 
-// NewPlan computes the rates of a workload from the expected loads of links (Router.ExpectedLoads),
-// exactly and without drawing flows. The weight from a rack of a single host to itself is left out, because a
-// flow needs two hosts. Errors name the service.
+// NewPlan computes the rates of a workload from the expected loads of links (Router.ExpectedLoads), exactly
+// and without drawing flows. The weight of a rack with one host to itself is omitted, because a flow needs
+// two hosts. Errors name the service.
 func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 	if (w.DurationNS > 0) == (w.Flows > 0) {
 		return nil, fmt.Errorf("the workload needs either a duration (it has %d ns) or a number of flows (it has "+
@@ -325,7 +326,7 @@ func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 			return nil, fmt.Errorf("service %q: %w", w.Services[i].Name, err)
 		}
 	}
-	// LinkLoad is that of one byte per second in all.
+	// LinkLoad is relative to a total of one byte per second.
 	for l, x := range p.LinkLoad {
 		if x > p.LinkLoad[p.MaxLink] {
 			p.MaxLink = int32(l)
@@ -354,7 +355,8 @@ func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 	return p, nil
 }
 
-// addService adds a service's hosts and pairs, and its load at one byte per second of all services.
+// addService adds a service's hosts and pairs, and the load that it causes if all services together send one
+// byte per second.
 func (p *Plan) addService(r *topology.Router, s *Service, shares float64) (err error) {
 	var sp servicePlan
 	var weight func(i, j int) float64

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// An end is a port of a device. The port is empty where the format has none.
+// An end is a port of a device. The port is empty if the format has no ports.
 type end struct{ device, port string }
 
 func (e end) String() string {
@@ -23,7 +23,7 @@ func (e end) String() string {
 	return e.device + ":" + e.port
 }
 
-// A listing is one statement that two ports are joined, made at a or about a.
+// A listing is one statement of a file that ports a and b are connected. Device a, if any, makes it.
 type listing struct {
 	a, b    end
 	bps     int64 // 0: not stated; of a breakout, of each lane
@@ -33,7 +33,7 @@ type listing struct {
 	at      place
 }
 
-// ends is the cable that the listing is about: its ends in a fixed order.
+// ends returns the cable of the listing: its two ends in a fixed order.
 func (s *listing) ends() [2]end {
 	if s.a.device < s.b.device || s.a.device == s.b.device && s.a.port <= s.b.port {
 		return [2]end{s.a, s.b}
@@ -41,7 +41,7 @@ func (s *listing) ends() [2]end {
 	return [2]end{s.b, s.a}
 }
 
-// A device is a node as a file names it, with its properties there.
+// A device is a node under the name, and with the properties, that the file gives it.
 type device struct {
 	name      string
 	at        place
@@ -50,7 +50,7 @@ type device struct {
 	pod, rack string // "" unknown
 }
 
-// Listings are all that a file says, in order. assemble processes it:
+// Listings are the contents of a file, in order. assemble processes them:
 //
 //	unifyNames   one spelling for each device
 //	exclude      without the devices that are no part of the network, and cables at management ports of switches
@@ -63,16 +63,16 @@ type device struct {
 //	build        find hosts, roles, racks, pods and ids; fill the draft
 type listings struct {
 	all []listing
-	// devices that the file describes apart from their cables.
+	// devices are those that the file describes separately from their cables.
 	devices []device
-	// reports says that a device reports its own cables; nil where cables are listed once, or where
-	// it depends on the list (see bothEnds).
+	// reports means that each device reports its own cables. It is nil if cables are listed once, or if the
+	// list decides (see bothEnds).
 	reports func(device string) bool
-	// foldCase takes names that differ in case only as the same.
+	// foldCase treats names that differ only in case as equal.
 	foldCase bool
 }
 
-// A cable is the listings of the same two ends, and the cable that results from them.
+// A cable has all listings of the same two ends, and the properties that result from them.
 type cable struct {
 	draftCable            // whose bandwidth is 0 and delay -1 where nothing says it
 	seen       []*listing // the first defines the direction
@@ -106,8 +106,8 @@ type assembler struct {
 	leaves   map[string]int    // by device: its neighbours with one cable; nil until it is needed
 }
 
-// managementPort matches management ports of switches: of devices with several ports that switchPort matches,
-// not gpu0.
+// managementPort matches management ports of switches. It applies only to devices with several ports that
+// match switchPort, so that gpu0 is not one.
 var managementPort, switchPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`),
 	regexp.MustCompile(
 		`(?i)^([a-z]*(ethernet|gige?)|[xf]?ge|[xc]e|et?|gi|twe?|te|fo|hu|fa|swp|port)?[-_ ]?\d`,
@@ -132,8 +132,9 @@ func (s *assembler) exclude() {
 	)
 }
 
-// managementCables returns the cables at management ports of switches, each with the switch, without those of
-// excluded devices. A device that another cable joins with the same one, or that is known to be a host, is no
+// managementCables returns the cables at management ports of switches, each with its switch. A device is not
+// a switch if it is known to be a host, or if another port, not one for management, connects it to the same
+// neighbor. A device with two cables to the same neighbor, or one that is known to be a host, is not a
 // switch.
 func (s *assembler) managementCables() map[[2]end]string {
 	seen, others, data := map[end]bool{}, map[string]int{}, map[[2]string]bool{}
@@ -197,9 +198,10 @@ func (s *assembler) group() {
 	}
 }
 
-// findStyle decides whether cables are to be listed from both ends. Where the format does not say, the list
-// does: they are if at least half of the cables are between devices that list cables. A device lists cables
-// if it, or another whose name differs in numbers only, is the first end of a row: servers often list none.
+// findStyle decides whether each cable must be listed from both ends. If the format does not define it, both
+// ends are expected if at least half of the cables are between devices that list cables. A device lists
+// cables if it is the first end of a row, or if a device whose name differs only in its numbers is. Servers
+// often list none.
 func (s *assembler) findStyle() {
 	s.bothEnds = s.reports != nil
 	if s.bothEnds {
@@ -230,7 +232,7 @@ func (s *assembler) findStyle() {
 	s.note("cables: listed from both ends (%d of %d%s)", twice, between, of)
 }
 
-// settle checks the cables and settles what they are. Those that are parallel become one.
+// settle checks the cables and resolves their properties. Parallel cables are merged into one.
 func (s *assembler) settle() {
 	for _, c := range s.cables {
 		s.checkReports(c)
@@ -263,7 +265,7 @@ func (s *assembler) settle() {
 	s.noteLAGs()
 }
 
-// noteLAGs lists the link aggregation groups, which are inferred from parallel cables.
+// noteLAGs lists the link aggregation groups that were inferred from parallel cables.
 func (s *assembler) noteLAGs() {
 	members := 0
 	groups := names.Of(s.lags, func(c *cable) string {
@@ -287,9 +289,9 @@ func (s *assembler) noteLAGs() {
 	}
 }
 
-// joinReports makes one cable of two that their opposite ends report alone, where that is repaired: each end
-// names the port of the other in a way that the other does not know. A pair of such reports is never two
-// cables.
+// joinReports merges two cables into one if each is reported by one end only, the ends are opposite, and the
+// repair is allowed. This happens if each end gives the other's port a name that the other does not use. A
+// pair of such reports is never two cables.
 func (s *assembler) joinReports() {
 	waiting := map[[2]string][]*cable{} // by the reporting and the other device
 	joined := map[*cable]bool{}
@@ -325,7 +327,8 @@ func (s *assembler) joinReports() {
 	}
 }
 
-// checkReports finds cables that are listed too often or, where both ends should list them, by one end only.
+// checkReports finds cables that are listed too often, and those that only one end lists although both
+// should.
 func (s *assembler) checkReports(c *cable) {
 	seen := map[end]place{c.a: c.at}
 	for _, v := range c.seen[1:] {
@@ -368,7 +371,7 @@ func contradict(a, b *listing) bool {
 		a.delayNS != b.delayNS && a.delayNS >= 0 && b.delayNS >= 0
 }
 
-// collectPorts notes at which ports a cable ends, and of how many lanes it is.
+// collectPorts records the ports of a cable, and the number of lanes of each.
 func (s *assembler) collectPorts(c *cable) {
 	for _, v := range c.seen {
 		c.lanes = max(c.lanes, v.lanes)
@@ -380,7 +383,7 @@ func (s *assembler) collectPorts(c *cable) {
 	}
 }
 
-// checkPorts finds ports at the end of several cables that are no lanes of a breakout.
+// checkPorts finds ports that have several cables although they are not lanes of a breakout.
 func (s *assembler) checkPorts(c *cable) {
 	for _, e := range c.seen[0].ends() {
 		at := s.ports[e]
@@ -406,7 +409,8 @@ func (s *assembler) checkPorts(c *cable) {
 	}
 }
 
-// share is how many cables divide the port at an end: the lanes of a breakout, else 1.
+// share returns the number of cables that divide the port at an end: the number of lanes of a breakout,
+// otherwise 1.
 func (s *assembler) share(c *cable, e end) int64 {
 	if c.lanes > 1 && !c.sharedPort {
 		return max(1, int64(len(s.ports[e])))
@@ -414,7 +418,7 @@ func (s *assembler) share(c *cable, e end) int64 {
 	return 1
 }
 
-// resolve settles the bandwidth, the delay, the state and the ports of a cable.
+// resolve determines the bandwidth, the delay, the state and the ports of a cable.
 func (s *assembler) resolve(c *cable) {
 	for _, v := range c.seen {
 		c.failed = c.failed || v.down
@@ -451,7 +455,7 @@ func (s *assembler) resolve(c *cable) {
 	}
 }
 
-// takeSpeed takes the speed of a listing of the cable. Two speeds are a fault, unless the listings count as
+// takeSpeed applies the speed of a listing to the cable. Two speeds are a fault, unless the listings count as
 // parallel cables.
 func (s *assembler) takeSpeed(c *cable, v *listing) {
 	sum := s.sums(c)
@@ -470,8 +474,8 @@ func (s *assembler) takeSpeed(c *cable, v *listing) {
 	}
 }
 
-// checkSpeed compares the speed of a cable with the names of its ports, and finds one where the list has
-// none.
+// checkSpeed compares the speed of a cable with the names of its ports, and reports a cable that has no speed
+// in the list.
 func (s *assembler) checkSpeed(c *cable) {
 	bps, named := c.BandwidthBps, s.named(c)
 	if min(bps, named) > 0 && (bps > 100*named || named > 100*bps) {
@@ -503,8 +507,8 @@ func (s *assembler) checkSpeed(c *cable) {
 	}
 }
 
-// ofThisCable is what a rule of --speed can name the cable by, without fitting cables of another tier: a
-// port, else the device of which the fewest neighbours have no other cable.
+// ofThisCable returns a pattern for --speed that matches the cable but no cable of another tier: a port if
+// one is known, otherwise the device that has fewest neighbors without other cables.
 func (s *assembler) ofThisCable(c *cable) string {
 	switch {
 	case c.a.port != "":
@@ -521,7 +525,7 @@ func (s *assembler) ofThisCable(c *cable) string {
 	return c.a.device
 }
 
-// countLeaves counts, by device, the neighbours that no other cable joins to anything.
+// countLeaves counts, for each device, its neighbors that have no other cable.
 func (s *assembler) countLeaves() map[string]int {
 	cables, leaves := map[string]int{}, map[string]int{}
 	for i := range s.all {
@@ -540,8 +544,8 @@ func (s *assembler) countLeaves() map[string]int {
 	return leaves
 }
 
-// named is the speed that the names of the cable's ports say, the lower of two, in bps; 0 where they say
-// none.
+// named returns the speed that the names of the cable's ports imply, in bps. It is the lower of two, and 0 if
+// neither name implies one.
 func (s *assembler) named(c *cable) int64 {
 	a, b := portSpeed(c.a.port)/s.share(c, c.a), portSpeed(c.b.port)/s.share(c, c.b)
 	if min(a, b) == 0 {
@@ -550,9 +554,10 @@ func (s *assembler) named(c *cable) int64 {
 	return min(a, b)
 }
 
-// applyRules gives a cable without a speed that of the first rule that matches, else what its ports' names
-// say, else the default. Lanes of a breakout divide the speed of their common port. It returns a note that
-// counts such cables; empty where the file has the speed, or nothing says it.
+// applyRules sets the speed of a cable that has none: that of the first rule that matches, otherwise the
+// speed that its ports' names imply, otherwise the default. Lanes of a breakout divide the speed of their
+// common port. It returns a note that counts such cables. The note is empty if the file states the speed, or
+// if there is none.
 func (s *assembler) applyRules(c *cable) (text string) {
 	if c.BandwidthBps > 0 {
 		return ""
@@ -579,9 +584,9 @@ func (s *assembler) applyRules(c *cable) (text string) {
 	) + " by default (--default-speed)"
 }
 
-// mergeParallel adds a cable to an earlier one between the same devices: the members of a LAG, with ports of
-// their own at both ends, both of which report them, and one speed, and other parallel cables where the
-// options allow it. Else it returns false, with a fault.
+// mergeParallel adds a cable to an earlier one between the same devices. It does so for members of a LAG,
+// which have different ports at both ends, are reported by both, and have equal speeds. It merges other
+// parallel cables if the options allow it. Otherwise it returns false and reports a fault.
 func (s *assembler) mergeParallel(into, c *cable) bool {
 	members := len(into.ports.A) > 0 && len(c.ports.A) > 0 && into.each == c.each && c.each > 0
 	proven := !c.sharedPort && !c.oneSided && !into.oneSided

@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// The columns of a cabling list.
+// These are the columns of a cabling list.
 var (
 	cablingPortA = &column{several: true, names: []string{
 		"port_a", "a_port", "side_a_name", "interface_a", "termination_a", "a_interface", "src_port",
@@ -46,10 +46,10 @@ var (
 	cablingTypeA      = &column{names: []string{"side_a_type", "termination_a_type", "type_a"}, several: true}
 	cablingTypeB      = &column{names: []string{"side_b_type", "termination_b_type", "type_b"}, several: true}
 	cablingMedium     = &column{names: []string{"type", "media", "cable_type"}, several: true}
-	// The columns of SuzieQ's table lldp beside those of the ends.
+	// These are the columns of SuzieQ's table lldp, except those of the ends.
 	cablingNamespace = &column{names: []string{"namespace"}}
 	cablingActive    = &column{names: []string{"active"}}
-	// The columns of NetBox's interface connections beside that of the near device.
+	// These are the columns of NetBox's interface connections, except that of the near device.
 	cablingConnection = &column{names: []string{"connection", "connections"}}
 	cablingInterface  = &column{names: []string{"interface", "name"}, several: true}
 	cablingReachable  = &column{names: []string{"reachable"}}
@@ -119,16 +119,16 @@ type cablingReader struct {
 	side    map[end]string // of ports of patch panels, front or rear, where the list has the types of ends
 }
 
-// A listedCable is what a row says; one row may list several cables.
+// A listedCable is a row of the list. One row may list several cables.
 type listedCable struct {
 	listing
 	planned bool
 }
 
-// chooseColumns decides which columns name the ends. It returns false, with faults, if there is none.
+// chooseColumns decides which columns name the ends. It returns false and reports faults if no columns do.
 func (r *cablingReader) chooseColumns() bool {
 	if r.header(r.deviceB) != "" || r.header(cablingConnection) != "" {
-		// Beside the column of a remote device, "device" is the local one.
+		// If there is a column for the remote device, "device" is the local one.
 		r.deviceA = &column{names: append(slices.Clip(r.deviceA.names), "device", "hostname")}
 	}
 	if r.header(r.deviceB) == "" && r.header(r.deviceA) != "" && r.header(cablingConnection) != "" {
@@ -151,8 +151,8 @@ func (r *cablingReader) chooseColumns() bool {
 	return len(missing) == 0
 }
 
-// checkNamespaces finds that a list of SuzieQ has several networks, in which one name may mean several
-// devices.
+// checkNamespaces reports a fault if a list of SuzieQ has several networks, because a name may then belong to
+// several devices.
 func (r *cablingReader) checkNamespaces() {
 	if r.header(cablingNamespace) == "" || len(r.rows) == 0 {
 		return
@@ -173,7 +173,7 @@ func (r *cablingReader) checkNamespaces() {
 	}
 }
 
-// ends returns the ends of a row at one side: one, but for cables with several terminations.
+// ends returns the ends on one side of a row. There are several if the cable has several terminations.
 func (r *cablingReader) ends(i int, device, port *column) []end {
 	e := end{r.cell(i, device), r.cell(i, port)}
 	switch {
@@ -193,7 +193,7 @@ func (r *cablingReader) ends(i int, device, port *column) []end {
 	return []end{e}
 }
 
-// row reads one row: a listing or several, a row that is left out and counted, or a fault.
+// row reads one row. The row is one listing or more, or is omitted and counted, or is a fault.
 func (r *cablingReader) row(i int) {
 	at := r.place(i)
 	near, far := r.ends(i, r.deviceA, r.portA), r.ends(i, r.deviceB, r.portB)
@@ -204,7 +204,7 @@ func (r *cablingReader) row(i int) {
 		return
 	}
 	if near[0].device == "" || far[0].device == "" {
-		// An export lists ports without a cable; in other lists a port without its peer is one.
+		// In an export, a port without a peer has no cable. In other lists it is an incomplete row.
 		export := r.header(cablingTypeA) != "" || r.header(cablingTypeB) != "" ||
 			r.deviceB == cablingConnection
 		unused := far[0] == end{} && near[0].port != "" || near[0] == end{} && far[0].port != ""
@@ -227,7 +227,7 @@ func (r *cablingReader) row(i int) {
 	}
 }
 
-// typed checks the type of a side's ends, and notes ports of patch panels.
+// typed checks the types of the ends on one side, and records which are ports of patch panels.
 func (r *cablingReader) typed(kind string, ends []end, at place) bool {
 	kind = strings.ToLower(kind)
 	side := ""
@@ -249,8 +249,8 @@ func (r *cablingReader) typed(kind string, ends []end, at place) bool {
 	return true
 }
 
-// status reads the status of a row; it returns false for one that is unknown, a fault, or that says that
-// there is no connection.
+// status reads the status of a row. It returns false if the row has no connection, or if the status is
+// unknown, which is a fault.
 func (r *cablingReader) status(i int, s *listedCable) bool {
 	text := strings.ToLower(r.cell(i, cablingReachable))
 	if text == "false" || text == "no" {
@@ -281,8 +281,8 @@ func (r *cablingReader) status(i int, s *listedCable) bool {
 	return true
 }
 
-// add adds the cables of a row: one, or one per termination of a breakout or of a trunk. The speed of the row
-// is that of all of them together.
+// add adds the cables of a row: one, or one for each termination of a breakout or of a trunk. The speed of
+// the row is the sum of theirs.
 func (r *cablingReader) add(s listedCable, near, far []end) {
 	n := max(len(near), len(far))
 	switch {
@@ -315,7 +315,7 @@ func (r *cablingReader) add(s listedCable, near, far []end) {
 	}
 }
 
-// otherNetworks are networks that carry no traffic of hosts. They are recognized by words in the types of
+// otherNetworks are networks that do not carry traffic of hosts. They are recognized by words in the types of
 // cables, and by names of ports.
 var otherNetworks = []struct {
 	kind        string
@@ -329,7 +329,8 @@ var otherNetworks = []struct {
 		)},
 }
 
-// otherNetwork returns the kind of network of a cable: power, console or management; empty for other cables.
+// otherNetwork returns the network of a cable: power, console or management. It returns "" for all other
+// cables.
 func otherNetwork(types string, ports ...string) string {
 	for _, n := range otherNetworks {
 		if n.types.MatchString(types) || slices.ContainsFunc(ports, n.port.MatchString) {
@@ -339,14 +340,14 @@ func otherNetwork(types string, ports ...string) string {
 	return ""
 }
 
-// unknownBps stands for a speed that is a fault already.
+// unknownBps stands for a speed whose fault has been reported.
 const unknownBps = 1e10
 
-// breakout is the speed of a cable of several lanes, such as 4x25G.
+// breakout matches the speed of a cable with several lanes, such as 4x25G.
 var breakout = regexp.MustCompile(`^(\d{1,2})\s*[xX×*]\s*(\S.*)$`)
 
-// speed returns a row's speed in bps, 0 where it has none, unknownBps where it is a fault; of a breakout the
-// speed of a lane, and the number of lanes.
+// speed returns the speed of a row in bps: 0 if it has none, and unknownBps if it is invalid. For a breakout
+// it returns the speed of one lane, and the number of lanes.
 func (r *cablingReader) speed(i int, at place) (bps int64, lanes int) {
 	text := r.cell(i, cablingSpeed)
 	if text == "" {
@@ -377,7 +378,7 @@ func (r *cablingReader) speed(i int, at place) (bps int64, lanes int) {
 	return bps, lanes
 }
 
-// delay returns a row's propagation delay in ns; -1 where it has none or a fault.
+// delay returns the propagation delay of a row in ns, or -1 if it has none or is invalid.
 func (r *cablingReader) delay(i int, at place) int64 {
 	text, length := r.cell(i, cablingDelay), r.cell(i, cablingLength)
 	var ns int64

@@ -8,10 +8,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// clabOutside are the names of containerlab for ends that are no node of the lab.
+// clabOutside has containerlab's names for ends that are not nodes of the lab.
 var clabOutside = []string{"host:", "mgmt-net:", "macvlan:", "vxlan:", "vxlan-stitch:", "dummy:"}
 
-// clabPlain are the kinds of nodes of containerlab that may be hosts or switches, and clabBridges those that
+// clabPlain has the kinds of nodes of containerlab that may be hosts or switches, and clabBridges those that
 // forward frames. All other kinds are network operating systems.
 var (
 	clabPlain   = []string{"", "linux", "generic_vm", "ext-container", "k8s-kind"}
@@ -19,8 +19,8 @@ var (
 )
 
 // readClab reads a topology file of containerlab: topology.nodes by name, and topology.links, each with
-// endpoints "NODE:INTERFACE" or {node, interface}. Links of the extended form with one endpoint lead out of
-// the lab.
+// endpoints "NODE:INTERFACE" or {node, interface}. Links of the extended form that have one endpoint lead out
+// of the lab.
 func readClab(d *draft) {
 	top := d.document(d.files[0], tree.YAML)
 	if top.Value == nil {
@@ -69,8 +69,8 @@ func readClab(d *draft) {
 	d.assemble(s)
 }
 
-// clabRole is the kind of a node: by its group or label role where these name a role, else a switch if its
-// kind of containerlab is that of a network operating system or a bridge.
+// clabRole returns the kind of a node. It follows from the node's group or its label role, if either names a
+// role. Otherwise the node is a switch if containerlab's kind is a network operating system or a bridge.
 func clabRole(kind, role string) (of string, stated bool) {
 	of, known := roleNames[strings.ToLower(role)]
 	switch {

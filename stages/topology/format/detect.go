@@ -12,10 +12,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// headBytes is how much of a file is read to find out what it is.
+// headBytes is the number of bytes of a file that are read to detect its format.
 const headBytes = 64 << 10
 
-// head returns the beginning of a file; empty where it cannot be read or is no regular file.
+// head returns the beginning of a file. It is empty if the file cannot be read or is not a regular file.
 func (s *source) head(file string) string {
 	given, known := s.data[file]
 	if known {
@@ -37,10 +37,10 @@ func (s *source) head(file string) string {
 	return string(bytes.TrimPrefix(data, []byte("\ufeff")))
 }
 
-// plainJSON are the keys of networks in JSON, as in the files of the Parsimon paper.
+// plainJSON has the top-level keys of networks in JSON, as the files of the Parsimon paper use them.
 var plainJSON = []string{"planes", "pods", "fab2spine", "nodes", "links"}
 
-// detect names the format of the files, by their names and their beginning; empty: unknown.
+// detect returns the format of the files, from their names and their first bytes, or "" if it is unknown.
 func (s *source) detect() string {
 	first := s.files[0]
 	switch {
@@ -88,8 +88,8 @@ func (s *source) detectJSON() string {
 	return ""
 }
 
-// formatOf names the format of a file that begins with a text, of those whose files have no extension of
-// their own; empty: unknown.
+// formatOf returns the format of a file that begins with a text. It knows the formats whose files have no
+// extension of their own, and returns "" for others.
 func formatOf(head string) string {
 	switch {
 	case strings.Contains(head, "<DeviceMiniGraph"):
@@ -106,7 +106,7 @@ func formatOf(head string) string {
 	return ""
 }
 
-// A foreignFormat is a format that is not read, and the command that turns a file of it into one that is.
+// A foreignFormat is a format that cannot be read, with the command that converts a file of it.
 type foreignFormat struct {
 	what    string
 	is      func(name, head string) bool
@@ -125,7 +125,7 @@ func hasText(parts ...string) func(name, head string) bool {
 
 const toGraphML = `python3 -c 'import json, networkx as nx; nx.write_graphml(%s, "net.graphml")'`
 
-// foreignFormats are tried in order.
+// The first foreignFormat that matches applies.
 var foreignFormats = []foreignFormat{
 	{"a spreadsheet", hasExtension(".xlsx", ".xls", ".ods"), "libreoffice --headless --convert-to csv FILE"},
 	{"a graph of Graphviz", hasExtension(".dot", ".gv"), "gv2gml FILE > net.gml"},
@@ -145,8 +145,8 @@ var foreignFormats = []foreignFormat{
 		`$n[.node_id], "\(.adapter_number)/\(.port_number)"]) | @csv' FILE > cables.csv`},
 }
 
-// unknownFormat is the error for a file of no known format: what it looks like, and which command turns it
-// into a file that is read.
+// unknownFormat returns the error for a file of an unknown format. It names the format that the file
+// resembles, and the command that converts it.
 func (s *source) unknownFormat() error {
 	first := s.files[0]
 	head := s.head(first)

@@ -24,8 +24,8 @@ type Generated struct {
 	at     []tree.Field // where a graph's nodes and then its cables stand
 }
 
-// GeneratedKeys are the readers of the keys of Generated, which append what they read and, where check is
-// true, report what is wrong with it as a network. The errors are *tree.FieldError.
+// GeneratedKeys are the readers of the keys of Generated. They append to the network and, if check is true,
+// report errors of the result. The errors are *tree.FieldError.
 func GeneratedKeys(to *[]*Generated, check bool) tree.Keys {
 	keys := tree.Keys{}
 	for key, read := range map[string]func(*Generated, tree.Field) error{"clos": (*Generated).readClos,
@@ -209,7 +209,7 @@ func (g *Generated) readGraph(f tree.Field) error {
 	return errors.Join(err, cables.Each(cable))
 }
 
-// graphCable reads "A:B", or {ends, bandwidth, delay}; c has the bandwidth and the delay of all cables.
+// graphCable reads "A:B" or {ends, bandwidth, delay}. c has the default bandwidth and delay.
 func graphCable(f tree.Field, c topology.Cable, ids map[string]int32) (topology.Cable, error) {
 	ends := f
 	if f.Is(tree.Object) {
@@ -311,8 +311,8 @@ func (d *draft) jsonPod(pod tree.Field, p int, number *int32) {
 	d.jsonCables(cross)
 }
 
-// jsonNode reads a node. v holds what its place in the file says; an empty kind leaves kind, name, pod and
-// rack to the node itself.
+// jsonNode reads a node. v has the properties that follow from its position in the file. If the kind in v is
+// empty, the node states its kind, name, pod and rack.
 func (d *draft) jsonNode(f tree.Field, v topology.Node) {
 	stated := topology.Node{Pod: -1, Rack: -1}
 	ok := d.take(f.Object(tree.Keys{"id": number32(&stated.ID), "kind": optional(tree.ReadText(&stated.Kind)),
@@ -331,7 +331,7 @@ func (d *draft) jsonNode(f tree.Field, v topology.Node) {
 	d.addNode(v, placeOf(f))
 }
 
-// jsonCables reads a list of cables. Each incomplete one is a fault; the others are kept.
+// jsonCables reads a list of cables. Each incomplete cable is a fault, and the others are kept.
 func (d *draft) jsonCables(list tree.Field) {
 	for _, f := range d.list(list) {
 		var c topology.Cable
@@ -343,7 +343,8 @@ func (d *draft) jsonCables(list tree.Field) {
 	}
 }
 
-// optional is a reader that takes null as a missing key: libraries write null for unknown values.
+// optional returns a reader that treats null as a missing key, because libraries write null for unknown
+// values.
 func optional(read func(tree.Field) error) func(tree.Field) error {
 	return func(f tree.Field) error {
 		if f.Is(tree.Null) {
@@ -359,14 +360,14 @@ func number64(to *int64) func(tree.Field) error { return tree.ReadInt(to, 0, mat
 
 const batfishFile = "layer1_topology.json"
 
-// batfishFiles returns the layer-1 topology of a snapshot directory; none where there is none.
+// batfishFiles returns the layer-1 topology of a snapshot directory, or nil if it has none.
 func batfishFiles(dir string) ([]string, error) {
 	files, err := glob(dir, filepath.Join("batfish", batfishFile), batfishFile)
 	return files[max(0, len(files)-1):], err
 }
 
-// readBatfish makes one listing of each edge, seen from node1. Names are compared without case, as
-// Batfish does: it lower-cases all node names.
+// readBatfish makes one listing of each edge, reported by node1. Names are compared without case, as Batfish
+// does: it lower-cases all node names.
 func (d *draft) readBatfish() {
 	top := d.document(d.files[0], tree.JSON)
 	if top.Value == nil {
@@ -383,8 +384,8 @@ func (d *draft) readBatfish() {
 	d.assemble(&seen)
 }
 
-// batfishEnd reads {hostname, interfaceName}. Both must be there: without interfaces, two edges between
-// the same nodes cannot be distinguished.
+// batfishEnd reads {hostname, interfaceName}. Both are required: without interfaces, two edges between the
+// same nodes cannot be distinguished.
 func (d *draft) batfishEnd(edge tree.Field, key string) (e end, ok bool) {
 	if !d.take(edge.Need(key)) {
 		return e, false

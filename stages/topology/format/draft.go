@@ -14,7 +14,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A Repair is what Options.Repair does about the faults of one kind.
+// A Repair is the action that Options.Repair selects for faults of one kind.
 type Repair struct {
 	Kind topology.FaultKind
 	Doc  string
@@ -50,7 +50,7 @@ func ParseRepair(text string) (topology.FaultKind, error) {
 	return "", fmt.Errorf("%q: must be of %s", text, strings.Join(kinds, ", "))
 }
 
-// A Fault is one thing that is wrong with a topology.
+// A Fault is an error of a topology.
 type Fault struct {
 	File string             `json:"file"`
 	Line int                `json:"line"` // from 1; the row of a Parquet file; 0 where the whole file is to blame
@@ -68,7 +68,7 @@ func (f Fault) Error() string {
 	return "topology " + f.File + ": " + at + f.Text
 }
 
-// maxErrors bounds the lines of the error that Usable returns.
+// maxErrors is the maximum number of lines of the error that Usable returns.
 const maxErrors = 50
 
 func joinFaults(faults []Fault) error {
@@ -86,8 +86,8 @@ func joinFaults(faults []Fault) error {
 	return errors.Join(errs...)
 }
 
-// A draft is a network as a file describes it, before it is checked. Of what is loaded it has the faults, the
-// repairs and the settings.
+// A draft is a network as a file describes it, before it is checked. The result of Load takes its faults,
+// repairs and settings.
 type draft struct {
 	Loaded
 	*source
@@ -123,8 +123,8 @@ type draftCable struct {
 	at     place
 }
 
-// join adds a parallel cable in the same direction. A cable that is down does not count beside one that is
-// up.
+// join adds a parallel cable in the same direction. If one of the two cables is down, the other one counts
+// alone.
 func (k *draftCable) join(c draftCable) {
 	k.DelayNS = max(k.DelayNS, c.DelayNS)
 	switch {
@@ -151,8 +151,8 @@ type place struct {
 	path string
 }
 
-// from names the place for a message about another place: by its line, and by its file where that is another
-// one.
+// from returns the place for use in a message about another place: its line, and its file if the files
+// differ.
 func (p place) from(other place) string {
 	if p.file == other.file {
 		return fmt.Sprintf("line %d", p.line)
@@ -181,7 +181,7 @@ func (d *draft) repaired(kind topology.FaultKind) bool {
 	return true
 }
 
-// repair is a fault, unless the options repair its kind, which it reports.
+// repair reports whether the options repair faults of this kind. If they do not, it adds a fault.
 func (d *draft) repair(at place, kind topology.FaultKind, format string, args ...any) bool {
 	if d.repaired(kind) {
 		return true
@@ -190,7 +190,7 @@ func (d *draft) repair(at place, kind topology.FaultKind, format string, args ..
 	return false
 }
 
-// A note reports an inference or a default, for the user to confirm.
+// A note tells the user about an inference or a default, to be confirmed.
 type note struct {
 	text  string // with %s for how many things
 	thing string // empty: the text is all
@@ -208,7 +208,7 @@ func (d *draft) note(format string, args ...any) {
 	d.notes = append(d.notes, note{text: fmt.Sprintf(format, args...)})
 }
 
-// count adds n things to a note; the note stands where the first was counted.
+// count adds n items to a note. The note keeps the position of its first item.
 func (d *draft) count(n int, thing, text string) {
 	i := slices.IndexFunc(d.notes, func(o note) bool { return o.text == text && o.thing == thing })
 	switch {
@@ -228,12 +228,12 @@ func (d *draft) addCable(c topology.Cable, failed bool, at place) {
 	d.cables = append(d.cables, draftCable{Cable: c, failed: failed, each: c.BandwidthBps, at: at})
 }
 
-// finish repairs and checks the draft and builds the network. It returns nil where faults remain,
-// except islands: a network in parts can be routed, and only flows between the parts are lost.
+// finish repairs and checks the draft and builds the network. It returns nil if there are faults other than
+// islands. A network with islands can be routed; only flows between its parts have no path.
 //
-// The order matters. Repairs come first, so that the checks see what remains. Islands come before the
-// checks, since removing an island also removes its hosts without cables. The checks run on the whole
-// draft, so that one run of the command shows every fault.
+// The order matters. Repairs come first, so that the checks see the repaired network. Islands come before the
+// checks, since removing an island also removes its hosts without cables. The checks run on the whole draft,
+// so that one run of the command shows every fault.
 func (d *draft) finish() *topology.Network {
 	d.exclude()
 	d.repairCables()
@@ -282,8 +282,8 @@ func (d *draft) excluded(device string) (is bool) {
 	return is
 }
 
-// exclude leaves out the nodes that Options.Exclude matches and that a reader has not left out itself. A
-// pattern that matches nothing is a fault.
+// exclude removes the nodes that Options.Exclude matches, unless the reader has already omitted them. A
+// pattern without a match is a fault.
 func (d *draft) exclude() {
 	drop := map[int32]bool{}
 	for _, v := range d.nodes {
@@ -309,7 +309,7 @@ func (d *draft) exclude() {
 	}
 }
 
-// repairCables drops self-loops and merges cables that join the same two nodes again.
+// repairCables removes self-loops and merges repeated cables between the same two nodes.
 func (d *draft) repairCables() {
 	first := make(map[[2]int32]int, len(d.cables))
 	kept := d.cables[:0]
@@ -331,7 +331,7 @@ func (d *draft) repairCables() {
 	d.cables = kept
 }
 
-// joined returns, of each of n things, the lowest that pairs join it to.
+// joined returns, for each of n items, the lowest item that it is connected to by pairs.
 func joined(n int, pairs [][2]int32) []int32 {
 	of := make([]int32, n)
 	for i := range of {
@@ -366,7 +366,7 @@ func (m numbering[K]) of(key K) int32 {
 	return n
 }
 
-// checkIslands reports every part of the network but the one with the most hosts, or removes it.
+// checkIslands reports or removes all parts of the network but the one with most hosts.
 func (d *draft) checkIslands() {
 	islands := d.islands()
 	if len(islands) < 2 {
@@ -409,8 +409,9 @@ func (d *draft) checkIslands() {
 	d.dropNodes(drop)
 }
 
-// islands returns the connected parts as places in nodes, in order of their first node. Failed cables count
-// as cables: a failure is a state, an island is a mistake in the description.
+// islands returns the connected parts of the network as indexes into nodes, in order of their first node.
+// Failed cables count as cables, because a failure is a state, while an island is an error in the
+// description.
 func (d *draft) islands() (list [][]int) {
 	at := make(map[int32]int32, len(d.nodes))
 	for i, v := range d.nodes {
@@ -447,14 +448,14 @@ func (d *draft) dropNodes(drop map[int32]bool) {
 	d.cables = slices.DeleteFunc(d.cables, func(c draftCable) bool { return drop[c.A] || drop[c.B] })
 }
 
-// document parses a file; a nil value is one that cannot be parsed, which is a fault.
+// document parses a file. It returns nil, after adding a fault, if the file cannot be parsed.
 func (d *draft) document(file string, parse func(file string, data []byte) (tree.Field, error)) tree.Field {
 	top, err := parse(file, d.content(file))
 	d.take(err)
 	return top
 }
 
-// take makes faults of the errors of fields, and reports whether there is none.
+// take adds the errors of fields as faults, and reports whether there were none.
 func (d *draft) take(err error) bool {
 	var several interface{ Unwrap() []error }
 	var bad *tree.FieldError
@@ -475,10 +476,10 @@ func (d *draft) bad(f tree.Field, format string, args ...any) { d.take(f.Failf(f
 
 func placeOf(f tree.Field) place { return place{f.File, f.Value.Line, f.Key} }
 
-// lineOf is the place of a field whose key says nothing.
+// lineOf returns the place of a field whose key would not help the user.
 func lineOf(f tree.Field) place { return place{file: f.File, line: f.Value.Line} }
 
-// list returns the items of a list; none where the value is missing.
+// list returns the items of a list. It is empty if the value is missing.
 func (d *draft) list(f tree.Field) []tree.Field {
 	if f.Value == nil || f.Value.Kind == tree.Null {
 		return nil
@@ -488,8 +489,8 @@ func (d *draft) list(f tree.Field) []tree.Field {
 	return list
 }
 
-// members iterates over the keys of an object and their values; none where it is missing. A repeated key is a
-// fault.
+// members iterates over the keys and values of an object. There are none if the object is missing. A repeated
+// key is a fault.
 func (d *draft) members(f tree.Field) iter.Seq2[string, tree.Field] {
 	return func(yield func(string, tree.Field) bool) {
 		if f.Value == nil {
@@ -512,7 +513,8 @@ func (d *draft) members(f tree.Field) iter.Seq2[string, tree.Field] {
 	}
 }
 
-// topLevelKeys returns the keys of a JSON or YAML object, without their values; nil where the file is none.
+// topLevelKeys returns the keys of a JSON or YAML object, without their values, or nil if the file is not an
+// object.
 func (s *source) topLevelKeys(file string) []string {
 	parse := tree.YAML
 	if extension(file) == ".json" {

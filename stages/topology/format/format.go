@@ -1,4 +1,4 @@
-// Package format reads networks from files of any of the formats that "parsimon help topology" documents.
+// Package format reads networks from files of any format that "parsimon help topology" documents.
 //
 //	cabling list: CSV, Parquet, JSON; SuzieQ   ─┐
 //	SONiC: config_db.json, LLDP; minigraph.xml  │ listings ── assemble ─┐
@@ -6,13 +6,14 @@
 //	JSON, tables, htsim; clos, fabric, graph ───────────────────────► draft ─ finish ─► topology.Network
 //	                                              (nodes, cables, lines)  └─► faults (file, line, text)
 //
-// A listing is one statement that two ports are joined. Assemble turns listings into cables: it matches the
-// two ends, resolves speeds and delays, joins the members of link aggregation groups, and infers hosts,
-// roles, racks and pods (infer.go). Finish checks the draft of any format. A Network exists only if no fault
-// but islands remains; Load reports all faults at once, Loaded.Usable returns them as one error.
+// A listing is one statement that two ports are connected. Method assemble turns listings into cables: it
+// matches the two ends, resolves speeds and delays, joins the members of link aggregation groups, and infers
+// hosts, roles, racks and pods (infer.go). Method finish checks the draft of any format. A Network exists
+// only if there are no faults other than islands. Load reports all faults at once, and Loaded.Usable returns
+// them as one error.
 //
-// JSON and YAML are fields with the file, the line and the key of each (schema/tree). Tables are rows of text
-// under columns, each column a list of the headers that it may have (table.go).
+// JSON and YAML files are read as fields, each with its file, line and key (schema/tree). Tables are rows of
+// text. Each column is known by several possible headers (table.go).
 package format
 
 import (
@@ -32,15 +33,15 @@ import (
 	"parsimon/stages/topology"
 )
 
-// readers are the formats by name: each fills the draft from the files. An error of their content is a
-// fault of the draft.
+// readers has a reader for each format, by name, which fills the draft from the files. Errors in their
+// content become faults of the draft.
 var readers = map[string]func(d *draft){
 	"tables": (*draft).readTables, "cabling": readCabling, "sonic": readSONiC, "yaml": (*draft).readYAML,
 	"batfish": (*draft).readBatfish, "json": (*draft).readJSON, "containerlab": readClab, "minigraph": readMinigraph,
 	"suzieq": readSuzieQ, "ns3": readNS3, "htsim": readHtsim, "graphml": readGraphML, "gml": readGML,
 }
 
-// formatNames are those of the formats, the most common first.
+// formatNames has the names of the formats, the most common first.
 var formatNames = []string{
 	"tables",
 	"cabling",
@@ -60,7 +61,7 @@ var formatNames = []string{
 //go:embed docs
 var docs embed.FS
 
-// Docs returns the name and the documentation, what it is and then an example, of every format.
+// Docs returns, for each format, its name, its description and an example.
 func Docs() (all [][2]string) {
 	for _, name := range formatNames {
 		text, err := docs.ReadFile("docs/" + name + ".txt")
@@ -72,33 +73,34 @@ func Docs() (all [][2]string) {
 	return all
 }
 
-// Options add what a file does not say about the network it describes. The zero value adds nothing.
+// Options supply properties of the network that the file does not state. The zero value adds nothing.
 type Options struct {
-	// HostPatterns match the names of hosts, with * and ?. Without patterns and a node list, hosts
-	// are what the format says, else they are guessed (see findHosts).
+	// HostPatterns match the names of hosts. They may contain * and ?. If there are neither patterns nor a
+	// node list, the format states the hosts, or they are inferred (see findHosts).
 	HostPatterns []string
 	// NodeList is a CSV or Parquet file of devices with their role, pod and rack.
 	NodeList string
-	// Exclude matches the names of devices that are no part of the network, with * and ?.
+	// Exclude matches the names of devices that do not belong to the network. The patterns may contain * and
+	// ?.
 	Exclude []string `json:",omitempty"`
-	// Speeds give cables a speed that the file does not; the first rule that matches an end applies.
+	// Speeds set the speed of cables without one in the file. The first rule that matches an end applies.
 	Speeds []SpeedRule
-	// DefaultSpeedBps is the bandwidth of a cable with neither speed nor rule, and whose ports' names do not
-	// say it; 0: none.
+	// DefaultSpeedBps is the bandwidth of a cable if neither the file, a rule nor the names of its ports give
+	// one. 0 means no default.
 	DefaultSpeedBps int64 `json:",omitempty"`
-	// DefaultDelayNS is the propagation delay of a cable with neither delay nor length; 0 is 1,000 ns.
+	// DefaultDelayNS is the propagation delay of a cable that has neither delay nor length. 0 means 1,000 ns.
 	DefaultDelayNS int64
-	// Delays change the propagation delay of cables, instead of what the file says.
+	// Delays replace the propagation delay of cables, even if the file states one.
 	Delays []topology.DelayRule `json:",omitempty"`
-	// Repair lists the kinds of faults to repair rather than to report.
+	// Repair lists the kinds of faults that are repaired instead of reported.
 	Repair []topology.FaultKind
 }
 
-// DefaultDelayNS is the propagation delay of a cable with neither delay nor length, unless Options say
-// another.
+// DefaultDelayNS is the propagation delay of a cable that has neither delay nor length, unless Options set
+// another one.
 const DefaultDelayNS = 1000
 
-// A SpeedRule gives a speed to the cables with an end at a matching device and port.
+// A SpeedRule sets the speed of cables that have an end at a matching device and port.
 type SpeedRule struct {
 	Device, Port string // patterns
 	BandwidthBps int64
@@ -113,8 +115,8 @@ func (r SpeedRule) String() string {
 	)
 }
 
-// ParseSpeedRule reads DEVICE=SPEED or DEVICE:PORT=SPEED, with * and ? in the patterns, for example
-// leaf*:Ethernet*=25G.
+// ParseSpeedRule parses DEVICE=SPEED or DEVICE:PORT=SPEED, such as leaf*:Ethernet*=25G. The patterns may
+// contain * and ?.
 func ParseSpeedRule(text string) (SpeedRule, error) {
 	at := strings.LastIndex(text, "=")
 	if at < 1 {
@@ -138,9 +140,9 @@ func (r SpeedRule) matches(e end) bool {
 	return topology.MatchPattern(r.Device, e.device) && topology.MatchPattern(r.Port, e.port)
 }
 
-// A Loaded is what Load found.
+// A Loaded is the result of Load.
 type Loaded struct {
-	// Hosts, Switches and Cables count what the file describes, faulty or not.
+	// Hosts, Switches and Cables are the numbers of each in the file, including faulty ones.
 	Hosts    int               `json:"hosts"`
 	Switches int               `json:"switches"`
 	Cables   int               `json:"cables"`
@@ -149,13 +151,13 @@ type Loaded struct {
 	Files    []string          `json:"files"`
 	Notes    []string          `json:"notes"` // what was inferred, which defaults apply, and what was repaired
 	Network  *topology.Network `json:"-"`     // nil where faults other than islands remain
-	// Repaired counts the repairs that Options.Repair allowed, by kind; not nil.
+	// Repaired counts the repairs, by kind. It is not nil.
 	Repaired map[topology.FaultKind]int `json:"repaired"`
 	Settings []SwitchSettings           `json:"settings"` // SONiC only
 }
 
-// Usable returns the network. The error joins all faults, each with its file and line, but islands, which a
-// network may have: flows between them are unreachable.
+// Usable returns the network. The error joins all faults, each with its file and line. Islands are not
+// errors, but flows between them have no path.
 func (l *Loaded) Usable() (*topology.Network, error) {
 	if l.Network == nil {
 		return nil, joinFaults(slices.DeleteFunc(slices.Clone(l.Faults),
@@ -164,8 +166,8 @@ func (l *Loaded) Usable() (*topology.Network, error) {
 	return l.Network, nil
 }
 
-// Load reads a topology and reports everything that is wrong with it. The error is for what cannot
-// be read at all, a missing file or an unknown format, and for delay rules that no cable matches.
+// Load reads a topology and reports all of its faults. It returns an error if a file is missing, if the
+// format is unknown, or if a delay rule matches no cable.
 func Load(path string, o Options) (*Loaded, error) {
 	files, err := Files(path)
 	if err != nil {
@@ -174,7 +176,7 @@ func Load(path string, o Options) (*Loaded, error) {
 	return load(&source{path: path, files: files}, &o)
 }
 
-// LoadData is Load for the content of one file. The extension of the name helps to detect the format.
+// LoadData is Load for the content of one file. The extension of the name is used to detect the format.
 func LoadData(name string, data []byte, o Options) (*Loaded, error) {
 	return load(&source{path: name, files: []string{name}, data: map[string][]byte{name: data}}, &o)
 }
@@ -252,7 +254,7 @@ func Files(path string) ([]string, error) {
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }
 
-// glob lists the files of a directory that match one of some patterns, in order of name.
+// glob lists the files of a directory that match at least one pattern, in order of their names.
 func glob(dir string, patterns ...string) (files []string, err error) {
 	for _, pattern := range patterns {
 		found, err := fs.Glob(os.DirFS(dir), pattern)
@@ -274,8 +276,8 @@ type source struct {
 	err   error             // why a file cannot be read
 }
 
-// content returns a file; nil, and an error of the source, where it cannot be read or is text of another
-// encoding than UTF-8, which no table of a lake can hold.
+// content returns a file. It returns nil and an error if the file cannot be read or is not UTF-8, because
+// tables of a lake cannot hold other encodings.
 func (s *source) content(file string) []byte {
 	if data, known := s.data[file]; known {
 		return data

@@ -22,7 +22,7 @@ type graphPart struct {
 	at                 place
 }
 
-// of is the first of some attributes that is there and not empty.
+// of returns the first of some attributes that exists and is not empty.
 func (p *graphPart) of(names ...string) string {
 	for _, name := range names {
 		text := strings.TrimSpace(p.attributes[name])
@@ -33,8 +33,8 @@ func (p *graphPart) of(names ...string) string {
 	return ""
 }
 
-// assembleGraph makes devices of nodes and cables of edges. A node has its label as a name, if no other node
-// has it.
+// assembleGraph turns nodes into devices, and edges into cables. The name of a node is its label, unless
+// another node has the same label.
 func (d *draft) assembleGraph(nodes, edges []graphPart) {
 	labels := map[string]int{}
 	for i := range nodes {
@@ -84,8 +84,8 @@ func (d *draft) assembleGraph(nodes, edges []graphPart) {
 	d.assemble(s)
 }
 
-// edgeSpeed is the speed of an edge in bps; 0 where it has none. Topology Zoo has LinkSpeedRaw in bps, and
-// LinkSpeed with LinkSpeedUnits; a label may be a speed.
+// edgeSpeed returns the speed of an edge in bps, or 0 if it has none. Topology Zoo has LinkSpeedRaw in bps,
+// and LinkSpeed with LinkSpeedUnits. The label of an edge may also be a speed.
 func (d *draft) edgeSpeed(e *graphPart) int64 {
 	for _, text := range []string{e.of("bandwidth", "speed", "capacity", "rate", "bw"), e.of("linkspeedraw") + "bps",
 		e.of("linkspeed") + e.of("linkspeedunits"), e.of("label", "linklabel")} {
@@ -100,8 +100,8 @@ func (d *draft) edgeSpeed(e *graphPart) int64 {
 	return 0
 }
 
-// edgeDelay is the delay of an edge in ns: its own, that of its length, or that of the distance between its
-// nodes. It is -1 where nothing says it.
+// edgeDelay returns the delay of an edge in ns. It is stated, or follows from the length of the edge or from
+// the distance between its nodes. It is -1 if none of these is known.
 func (d *draft) edgeDelay(e, a, b *graphPart) int64 {
 	text := e.of("delay", "latency")
 	if text != "" {
@@ -133,7 +133,7 @@ func (d *draft) edgeDelay(e, a, b *graphPart) int64 {
 // earthRadiusKM is the mean radius of the earth.
 const earthRadiusKM = 6371
 
-// distance is the great-circle distance of two nodes in km, by the haversine formula. It is not ok where a
+// distance returns the great-circle distance of two nodes in km, by the haversine formula. It is not ok if a
 // node has no latitude or longitude.
 func distance(a, b *graphPart) (km float64, ok bool) {
 	var angle [4]float64
@@ -151,7 +151,7 @@ func distance(a, b *graphPart) (km float64, ok bool) {
 }
 
 // readGraphML reads nodes and edges with their data, whose keys have names (attr.name), and the labels that
-// yEd draws.
+// yEd writes.
 func readGraphML(d *draft) {
 	g := &graphML{
 		draft: d,
@@ -173,7 +173,7 @@ func readGraphML(d *draft) {
 	d.assembleGraph(g.nodes, g.edges)
 }
 
-// A graphML is the state of reading GraphML: the keys of attributes by id, and the part that is being read.
+// A graphML is the state of the reader: the names of attributes by id, and the part that is being read.
 type graphML struct {
 	*draft
 	x            *xml.Decoder
@@ -232,7 +232,7 @@ var gmlStart = regexp.MustCompile(
 	`(?is)^(\s*#[^\n]*\n|\s*(creator|version|comment|label|directed)\s+("[^"]*"|\S+)\s*)*\s*graph\s*\[`,
 )
 
-// readGML reads a graph of GML: node [ id 0 label "a" ] and edge [ source 0 target 1 ].
+// readGML reads a GML graph, such as node [ id 0 label "a" ] and edge [ source 0 target 1 ].
 func readGML(d *draft) {
 	words, lines := gmlWords(string(d.content(d.files[0])))
 	g := &gml{draft: d, words: words, lines: lines}
@@ -243,7 +243,7 @@ func readGML(d *draft) {
 	d.assembleGraph(g.nodes, g.edges)
 }
 
-// gmlWords are the keys, values and brackets of GML, texts with their quotation mark at the front.
+// gmlWords splits GML into keys, values and brackets. Texts keep their first quotation mark.
 func gmlWords(text string) (words []string, lines []int) {
 	line := 1
 	for text != "" {
@@ -279,7 +279,7 @@ func gmlWords(text string) (words []string, lines []int) {
 	return words, lines
 }
 
-// maxGMLDepth bounds how deep lists are in lists.
+// maxGMLDepth is the maximum depth of nested lists.
 const maxGMLDepth = 100
 
 type gml struct {
@@ -297,8 +297,8 @@ func (g *gml) line() int {
 	return g.lines[min(g.next, len(g.lines)-1)]
 }
 
-// list reads keys and values up to a closing bracket or, at depth 0, to the end. Those of a node or an edge
-// belong to part. It returns false where the text is no GML.
+// list reads keys and values up to a closing bracket, or at depth 0 to the end. Those of a node or an edge
+// are added to part. It returns false if the text is not GML.
 func (g *gml) list(depth int, of string, part *graphPart) bool {
 	for g.next < len(g.words) && g.words[g.next] != "]" {
 		key := strings.ToLower(g.words[g.next])

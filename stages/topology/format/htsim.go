@@ -7,8 +7,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// htsimKeys are the keys of a fat-tree file of htsim: those before the first tier, and those of a tier.
-// Queues are settings of the simulator.
+// htsimKeys are the keys of htsim's fat-tree files: those before the first tier, and those of each tier.
+// Queue sizes are settings of the simulator and are not read.
 var (
 	htsimTop  = []string{"nodes", "tiers", "podsize"}
 	htsimTier = []string{
@@ -41,7 +41,7 @@ func isHtsim(head string) bool {
 	return false
 }
 
-// An htsimFile has the numbers of a file by key: those of the header, and those of each tier.
+// An htsimFile has the numbers in a file by key: those of the header, and those of each tier.
 type htsimFile struct {
 	*draft
 	top  map[string]int64
@@ -131,7 +131,7 @@ func (f *htsimFile) check() {
 	}
 }
 
-// maxHtsim bounds the numbers of nodes and of cables.
+// maxHtsim is the maximum number of nodes, and of cables.
 const maxHtsim = int64(topology.MaxNodes)
 
 func (f *htsimFile) checkHosts() {
@@ -168,7 +168,7 @@ func (f *htsimFile) checkTier(t int) {
 	}
 }
 
-// checkSize checks that the switches of two tiers have as many ports to each other.
+// checkSize checks that the switches of two adjacent tiers have the same number of ports toward each other.
 func (f *htsimFile) checkSize() {
 	size := f.size()
 	up := size.tors * size.aggsPerPod
@@ -210,7 +210,7 @@ func (f *htsimFile) checkSize() {
 	}
 }
 
-// htsimSize counts what a file describes.
+// htsimSize computes the numbers of nodes and cables in a file.
 type htsimSize struct{ pods, torsPerPod, aggsPerPod, coresPerAgg, tors, aggs, cores int64 }
 
 func (f *htsimFile) size() (s htsimSize) {
@@ -230,8 +230,8 @@ func (f *htsimFile) size() (s htsimSize) {
 	return s
 }
 
-// build adds hosts, then the switches of each tier, with successive ids, so that hosts have the numbers of
-// htsim's connection matrices.
+// build adds the hosts and then the switches of each tier, with successive ids. Hosts therefore have the
+// numbers that htsim's connection matrices use.
 func (f *htsimFile) build() {
 	s, nodes := f.size(), f.top["nodes"]
 	at := place{file: f.files[0], line: 1}
@@ -284,8 +284,8 @@ func (f *htsimFile) build() {
 	}
 }
 
-// cables adds the bundle of cables between a node and one of a tier above it. A switch's latency is in the
-// delays of its cables, half in each, so that every path has all of it.
+// cables adds the bundle of cables between a node and a node of the tier above it. The latency of a switch is
+// divided equally between its cables, so that every path includes all of it.
 func (f *htsimFile) cables(below, above int64, tier int) {
 	t := f.tier[tier]
 	delay := t["downlink_latency_ns"] + t["switch_latency_ns"]/2

@@ -6,14 +6,15 @@ import (
 	"parsimon/stages/topology"
 )
 
-// numberOf returns the number that a name is, in its shortest form.
+// numberOf returns the number that a name consists of, in its shortest form.
 func numberOf(name string) (id int32, ok bool) {
 	n, err := strconv.ParseInt(name, 10, 32)
 	return int32(n), err == nil && n >= 0 && strconv.FormatInt(n, 10) == name
 }
 
-// idsOf gives nodes ids by their names, which are different: their places, but a name that is a number below
-// the count of nodes is the id of its node. So no number means one node as a name and another as an id.
+// idsOf assigns ids to nodes with different names. A name that is a number below the count of nodes becomes
+// the id. The other nodes take their index, or the next free number. No number is therefore the name of one
+// node and the id of another.
 func idsOf(names []string) []int32 {
 	ids := make([]int32, len(names))
 	taken := make([]bool, len(names))
@@ -38,7 +39,7 @@ func idsOf(names []string) []int32 {
 	return ids
 }
 
-// checkNames finds names that are numbers and the ids of other nodes: "1" could mean either.
+// checkNames finds names that are numbers and also ids of other nodes. Such a "1" would be ambiguous.
 func (d *draft) checkNames() {
 	ids := make(map[int32]bool, len(d.nodes))
 	for _, v := range d.nodes {

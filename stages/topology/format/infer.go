@@ -13,8 +13,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A plan infers from the cables what devices are: hosts and switches, the switches' distance to the
-// hosts, racks and pods.
+// A plan infers properties of devices from the cables: which are hosts, the distance of switches to hosts,
+// racks and pods.
 type plan struct {
 	*assembler
 	ends      [][2]int32 // by cable: indexes in devices
@@ -65,9 +65,9 @@ func newPlan(s *assembler) *plan {
 	return p
 }
 
-// findHosts decides which devices are hosts: those of the node list, else those that match a pattern, else
-// the likely ones. It names likely hosts that a list or patterns leave out: as switches, they lengthen the
-// paths of others.
+// findHosts decides which devices are hosts: those of the node list, otherwise those that match a pattern,
+// otherwise the likely ones. It names likely hosts that are missing from the list or the patterns, because as
+// switches they would lengthen paths.
 func (p *plan) findHosts(listed bool) {
 	single, several := p.likelyHosts()
 	patterns := len(p.o.HostPatterns) > 0
@@ -115,7 +115,7 @@ func matchesAny(device string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(s string) bool { return topology.MatchPattern(s, device) })
 }
 
-// matchHosts makes hosts of the devices that match a pattern, and of no others.
+// matchHosts marks as hosts exactly the devices that match a pattern.
 func (p *plan) matchHosts(likely []int) {
 	var left, forwarding []int
 	hosts := 0
@@ -154,7 +154,7 @@ func (p *plan) matchHosts(likely []int) {
 	)
 }
 
-// noteDevices notes what devices there are, if any.
+// noteDevices adds a note that names the devices, if there are any.
 func (p *plan) noteDevices(what string, devices []int) {
 	if len(devices) > 0 {
 		p.note("hosts: %s (%d): %s", what, len(devices),
@@ -162,7 +162,7 @@ func (p *plan) noteDevices(what string, devices []int) {
 	}
 }
 
-// Words in the names of devices.
+// These words occur in the names of devices.
 var (
 	hostWords = []string{"host", "server", "srv", "node", "compute", "storage", "stor", "web", "db", "app",
 		"gpu", "worker", "vm", "hv", "esx", "esxi", "kvm", "ceph", "hadoop", "client"}
@@ -182,7 +182,7 @@ var (
 		"oob",
 		"mgmt",
 	}
-	// routerWords name what forwards and is no part of the data centre's tiers.
+	// routerWords name devices that forward packets but do not belong to a tier of the data centre.
 	routerWords = []string{
 		"router",
 		"rtr",
@@ -199,7 +199,8 @@ var (
 	}
 )
 
-// named reports whether one of the words is in a name, between digits and other signs.
+// named reports whether a name contains one of the words, delimited by digits or other characters that are
+// not letters.
 func named(name string, words []string) bool {
 	letters := func(r rune) bool { return r < 'a' || r > 'z' }
 	return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(name), letters), func(w string) bool {
@@ -207,9 +208,8 @@ func named(name string, words []string) bool {
 	})
 }
 
-// likelyHosts finds hosts among the devices of which nothing says what they are: those with one cable, and
-// those with several. Of the latter, devices whose names differ in numbers only are decided together (see
-// severalAreHosts).
+// likelyHosts finds hosts among the devices of unknown kind, which have one cable or several. Devices with
+// several cables whose names differ only in numbers are decided together (see severalAreHosts).
 func (p *plan) likelyHosts() (single, several []int) {
 	like := map[string]bool{} // stems of the hosts so far
 	groups := map[string][]int{}
@@ -244,11 +244,10 @@ const (
 	groupPerNeighbor = 4
 )
 
-// severalAreHosts reports whether devices with several cables and with names that differ in numbers only are
-// hosts. They are if none is cabled to another of them or to a host, nothing in their name says switch or
-// router, and they are named like hosts (like hosts with one cable, or with a word that says so), or all
-// their ports are, or they outnumber the devices that they are cabled to, as servers outnumber leaf switches
-// and spine switches never do.
+// severalAreHosts reports whether devices with several cables, whose names differ only in numbers, are hosts.
+// They are not if one of them has a cable to another or to a host, or if their name contains a word for
+// switches or routers. Otherwise they are hosts if they are named like hosts, if all of their ports are, or
+// if they outnumber their neighbors. Servers outnumber leaf switches, while spine switches do not.
 func (p *plan) severalAreHosts(group []int, like map[string]bool, host []bool) bool {
 	name := p.devices[group[0]].name
 	s := stem(name)
@@ -275,10 +274,10 @@ func (p *plan) severalAreHosts(group []int, like map[string]bool, host []bool) b
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// stem is what names of devices of one kind have in common: dc0-rack0-srv0 for dc1-rack12-srv7.
+// stem returns the part that names of devices of one kind share: dc0-rack0-srv0 for dc1-rack12-srv7.
 func stem(name string) string { return digits.ReplaceAllString(strings.ToLower(name), "0") }
 
-// untiered reports whether a switch is in no tier: by the file, or by its name.
+// untiered reports whether a switch belongs to no tier, according to the file or to its name.
 func (v *device) untiered() bool {
 	return v.kind == topology.KindSwitch && (v.stated || named(v.name, routerWords))
 }
@@ -292,9 +291,9 @@ func (p *plan) measure() {
 	}
 }
 
-// inferRoles names the switches whose role is unknown by their distance to the hosts: the nearest are
-// tor, the farthest spine, those between fabric. Switches stay without a tier where the tier's devices are
-// stated, and where their names say that they are routers.
+// inferRoles assigns roles to switches of unknown role by their distance to the hosts: the nearest are tor,
+// the farthest spine, the others fabric. A switch gets no tier if the file states the devices of the tier, or
+// if its name is that of a router.
 func (p *plan) inferRoles() {
 	stated, inferred := map[string]bool{}, map[string]int{}
 	for _, v := range p.devices {
@@ -339,8 +338,8 @@ func (p *plan) inferRoles() {
 	)
 }
 
-// number gives every device an id: its name where all names are numbers, else its place, hosts and then
-// switches, each in natural order of their names (see idsOf). order is that of the ids.
+// number assigns an id to each device: its name if all names are numbers, otherwise its index among hosts and
+// then switches, in natural order of their names (see idsOf). order lists the devices by id.
 func (p *plan) number() (ids []int32, order []int) {
 	order = p.naturalOrder()
 	ids = make([]int32, len(p.devices))
@@ -373,8 +372,8 @@ func (p *plan) naturalOrder() []int {
 	return order
 }
 
-// inferRacks numbers the racks: as the node list names them, else hosts with the same neighbours
-// make a rack. A tor belongs to the rack of its hosts if all belong to one.
+// inferRacks numbers the racks: as in the node list, otherwise hosts with the same neighbors form a rack. A
+// tor belongs to the rack of its hosts if they share one.
 func (p *plan) inferRacks() {
 	p.rack = p.labelled(func(v *device) string { return v.rack })
 	if slices.ContainsFunc(p.rack, func(r int32) bool { return r >= 0 }) {
@@ -410,8 +409,8 @@ func (p *plan) inferRacks() {
 	}
 }
 
-// inferPods numbers the pods: as the node list names them, else the parts into which a network of
-// three or more tiers falls without its top tier and switches in no tier.
+// inferPods numbers the pods: as in the node list, otherwise a pod is a part that remains connected without
+// the top tier and without switches that have no tier. Only networks of three or more tiers have pods.
 func (p *plan) inferPods() {
 	p.pod = p.labelled(func(v *device) string { return v.pod })
 	if p.top < 3 || slices.ContainsFunc(p.pod, func(r int32) bool { return r >= 0 }) {
@@ -433,8 +432,8 @@ func (p *plan) inferPods() {
 	}
 }
 
-// labelled numbers what devices are labelled with: by the number where all labels are numbers, else in
-// natural order. It is -1 for a device without a label.
+// labelled assigns numbers to labels of devices: the label itself if all labels are numbers, otherwise its
+// index in natural order. A device without a label has -1.
 func (p *plan) labelled(label func(v *device) string) []int32 {
 	labels := names.Of(p.devices, func(v device) string { return label(&v) })
 	labels = slices.DeleteFunc(labels, func(text string) bool { return text == "" })
@@ -459,7 +458,7 @@ func (p *plan) labelled(label func(v *device) string) []int32 {
 	return number
 }
 
-// The columns of a list of devices.
+// These are the columns of a list of devices.
 var (
 	listDevice = &column{required: true, several: true,
 		names: []string{"device", "node", "name", "hostname", "host", "node_id", "id"}}
@@ -468,8 +467,8 @@ var (
 	listRack = &column{names: []string{"rack"}}
 )
 
-// roleNames maps what people call roles to kinds of nodes. A router, a firewall and the like are switches of
-// no tier: they forward, and are no part of the data centre's tiers.
+// roleNames maps common names of roles to kinds of nodes. Routers, firewalls and the like are switches
+// without a tier: they forward packets but do not belong to the tiers of a data centre.
 var roleNames = map[string]string{
 	"host": topology.KindHost, "server": topology.KindHost, "compute": topology.KindHost, "storage": topology.KindHost,
 	"vm": topology.KindHost, "gpu": topology.KindHost,
@@ -484,8 +483,7 @@ var roleNames = map[string]string{
 	"gateway": topology.KindSwitch, "firewall": topology.KindSwitch, "load-balancer": topology.KindSwitch,
 }
 
-// applyNodeList reads the list of devices that the options name into the plan, and reports whether there is
-// one.
+// applyNodeList adds the list of devices that the options name to the plan, and reports whether there is one.
 func (p *plan) applyNodeList(index map[string]int32) bool {
 	d, o := p.draft, p.o
 	if o.NodeList == "" {
@@ -540,7 +538,8 @@ func (p *plan) applyNodeList(index map[string]int32) bool {
 	return true
 }
 
-// role maps a role of the list to a kind of node. stated says that it is one; a switch without more is not.
+// role maps a role of the list to a kind of node. stated is false for a plain "switch", whose tier is
+// inferred.
 func (t *table) role(i int) (kind string, stated bool) {
 	text := t.cell(i, listRole)
 	kind, known := roleNames[strings.ToLower(strings.ReplaceAll(text, " ", "-"))]

@@ -35,7 +35,7 @@ type minigraphPort struct {
 	Speed         string // Mbps
 }
 
-// A minigraphReader gathers what minigraphs say, each about one switch.
+// A minigraphReader collects the contents of minigraphs, each of which describes one switch.
 type minigraphReader struct {
 	*draft
 	listings
@@ -47,7 +47,7 @@ type minigraphReader struct {
 }
 
 // readMinigraph reads minigraph.xml files of SONiC: the links of PngDec, in Mbps, and the types of Devices.
-// Speeds that a link has not are those of the ports in DeviceInfos.
+// The speed of a link that has none is that of its port in DeviceInfos.
 func readMinigraph(d *draft) {
 	r := &minigraphReader{draft: d, first: map[string]string{}, kind: map[string]device{}}
 	for _, file := range d.files {
@@ -67,7 +67,8 @@ func readMinigraph(d *draft) {
 	d.assemble(&r.listings)
 }
 
-// read reads one file. The name of its switch stands at its end, and the speeds of ports after the links.
+// read reads one file. The name of its switch is at the end of the file, and the speeds of ports follow the
+// links.
 func (r *minigraphReader) read(file string) {
 	r.file = file
 	r.own = ""
@@ -114,7 +115,8 @@ func (r *minigraphReader) read(file string) {
 	}
 }
 
-// element reads the elements that matter; read is false for others, whose children are read next.
+// element reads the elements that matter. If read is false, the caller reads the children of the element
+// next.
 func (r *minigraphReader) element(
 	x *xml.Decoder,
 	t xml.StartElement,
@@ -152,7 +154,7 @@ func (r *minigraphReader) element(
 	return true, err
 }
 
-// link takes a link between interfaces. Other types are management, console and logical links.
+// link adds a link between interfaces. Other types of links are management, console and logical links.
 func (r *minigraphReader) link(link minigraphLink, at place) {
 	kind := cmp.Or(link.Type, link.ElementType)
 	if kind != "DeviceInterfaceLink" && kind != "UnderlayInterfaceLink" {
@@ -173,7 +175,7 @@ func (r *minigraphReader) link(link minigraphLink, at place) {
 	r.all = append(r.all, v)
 }
 
-// mbps reads a speed in Mbps; 0 where there is none.
+// mbps parses a speed in Mbps. It returns 0 if there is none.
 func (r *minigraphReader) mbps(text string, at place) int64 {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "0" {
@@ -187,7 +189,8 @@ func (r *minigraphReader) mbps(text string, at place) int64 {
 	return bps
 }
 
-// finish turns a link so that it begins at the switch of its file, and gives it the speed of the port there.
+// finish reverses a link if necessary, so that it begins at the switch of its file, and sets the speed of its
+// port.
 func (r *minigraphReader) finish(v *listing) {
 	if v.a.device != r.own && v.b.device == r.own {
 		v.a, v.b = v.b, v.a
@@ -197,7 +200,7 @@ func (r *minigraphReader) finish(v *listing) {
 	}
 }
 
-// minigraphFiles are the minigraphs of a directory: of one switch each.
+// minigraphFiles returns the minigraphs in a directory, each of one switch.
 func minigraphFiles(dir string) ([]string, error) {
 	files, err := glob(dir, "*.xml", "*/*minigraph*.xml")
 	return slices.DeleteFunc(files, func(file string) bool {

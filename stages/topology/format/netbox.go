@@ -12,10 +12,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// terminations returns the ends that a cell of devices and a cell of ports list, as NetBox exports a cable
-// with several terminations: "leaf1" with "Ethernet1,Ethernet2", or "srv1,srv2" with "eth0,eth0". NetBox
-// writes each device once and both in any order, so that of several devices with different ports it is
-// unknown which is whose.
+// terminations returns the ends in a cell of devices and a cell of ports, as NetBox exports a cable with
+// several terminations: "leaf1" with "Ethernet1,Ethernet2", or "srv1,srv2" with "eth0,eth0". NetBox writes
+// each device once, and both lists in any order. With several devices and different ports, the owner of a
+// port is therefore unknown.
 func terminations(e end) (ends []end) {
 	devices, ports := strings.Split(e.device, ","), strings.Split(e.port, ",")
 	for i := range max(len(devices), len(ports)) {
@@ -31,8 +31,7 @@ func terminations(e end) (ends []end) {
 	return ends
 }
 
-// connections returns the ends of a cell of NetBox's column Connection: "DEVICE > PORT", several with commas
-// between.
+// connections returns the ends in a cell of NetBox's column Connection: "DEVICE > PORT", separated by commas.
 func connections(text string) (ends []end) {
 	for piece := range strings.SplitSeq(text, ", ") {
 		device, port, both := strings.Cut(piece, " > ")
@@ -49,13 +48,13 @@ func connections(text string) (ends []end) {
 var (
 	// panelPort matches ports of patch panels.
 	panelPort = regexp.MustCompile(`(?i)^(front|rear)([ _-]?port)?[ _-]?\d`)
-	// panelWords name patch panels.
+	// panelWords are words that occur in names of patch panels.
 	panelWords = []string{"panel", "patch", "patchpanel", "odf", "cassette"}
 	lastNumber = regexp.MustCompile(`(\d+)\D*$`)
 )
 
-// panels returns the devices that are patch panels: by the types of their ports, by names of their ports, or
-// by their own name. Devices that options say are something else are none.
+// panels returns the devices that are patch panels, according to the types of their ports, the names of their
+// ports, or their own names. A device that the options give another role is not a panel.
 func (r *cablingReader) panels() []string {
 	found := map[string]bool{}
 	for _, c := range r.cables {
@@ -77,7 +76,7 @@ func (r *cablingReader) panels() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// listedDevices are the devices of the node list. Its faults are reported where roles are inferred.
+// listedDevices returns the devices of the node list. Its faults are reported when roles are inferred.
 func (r *cablingReader) listedDevices() map[string]bool {
 	listed := map[string]bool{}
 	if r.o.NodeList == "" {
@@ -90,10 +89,10 @@ func (r *cablingReader) listedDevices() map[string]bool {
 	return listed
 }
 
-// A panelPlace is the ports of a patch panel with one number, front and rear.
+// A panelPlace is a position of a patch panel: the front port and the rear port with the same number.
 type panelPlace struct{ panel, number string }
 
-// panelPlaceOf returns the place of a port of a panel: its last number, else its name.
+// panelPlaceOf returns the position of a panel's port: its last number, otherwise its name.
 func panelPlaceOf(e end) panelPlace {
 	m := lastNumber.FindStringSubmatch(e.port)
 	if m != nil {
@@ -102,10 +101,10 @@ func panelPlaceOf(e end) panelPlace {
 	return panelPlace{e.device, e.port}
 }
 
-// followPanels replaces the two cables at the front and at the rear of each port of a patch panel by the one
-// connection that they are: the slower of both speeds, and the sum of both delays. Front and rear have the
-// same number. A cable to a port from which no other leads on is left out at a rear port. At a front port it
-// is a fault, because leaving it out could hide a connection.
+// followPanels replaces the two cables at the front and rear ports of each position by one connection. Its
+// speed is the lower of both, and its delay is their sum. Front and rear ports have the same number. If a
+// rear port has a cable and its front port has none, the cable is omitted. The opposite is a fault, because
+// omitting the cable could hide a connection.
 func (r *cablingReader) followPanels() {
 	panels := r.panels()
 	if len(panels) == 0 {
@@ -150,8 +149,8 @@ func (r *cablingReader) followPanels() {
 	)
 }
 
-// followPlace joins the two cables at a place of a panel, and reports whether it has. into has, by a cable
-// that was joined before, the one that it is part of; of a cable that is left out, the cable itself.
+// followPlace joins the two cables at a position, and reports whether it did. into maps a joined cable to the
+// connection that contains it, and an omitted cable to itself.
 func (r *cablingReader) followPlace(
 	place panelPlace,
 	cables []*listedCable,

@@ -7,14 +7,15 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Headers of ns-3 topology files, by their number of words. All begin with the number of nodes.
+// These are the numbers of words in the headers of ns-3 topology files, which are: The first word is always
+// the number of nodes.
 //
 //	HPCC      nodes switches links
 //	PowerTCP  nodes switches tors links
 //	SimAI     nodes GPUs-per-server NVSwitches switches links type-of-GPU
 //
-// Then come the ids of the NVSwitches and of the switches, and of each link src, dst, rate, delay and error
-// rate. All are separated by any white space; the simulators read no lines.
+// The ids of the NVSwitches and of the switches follow, and then src, dst, rate, delay and error rate of each
+// link. Words are separated by any white space, because the simulators do not read lines.
 const (
 	ns3HPCC     = 3
 	ns3PowerTCP = 4
@@ -36,7 +37,7 @@ func isNS3(head string) bool {
 	return true
 }
 
-// An ns3Reader reads words, each with its line.
+// An ns3Reader reads words and their line numbers.
 type ns3Reader struct {
 	*draft
 	words []string
@@ -114,7 +115,7 @@ func (r *ns3Reader) word(what string) string {
 	return r.words[r.next-1]
 }
 
-// line is that of the last word that was read.
+// line is the line of the word that was read last.
 func (r *ns3Reader) line() int {
 	if len(r.lines) == 0 {
 		return 1
@@ -133,7 +134,7 @@ func (r *ns3Reader) count(what string, most int) int {
 	return n
 }
 
-// devices are the nodes, of which the file lists the NVSwitches and the switches.
+// devices adds the nodes. The file lists the ids of those that are NVSwitches or switches.
 func (r *ns3Reader) devices(nodes, inner, switches int) []device {
 	all := make([]device, nodes)
 	at := place{file: r.files[0], line: 1}
@@ -158,7 +159,7 @@ func (r *ns3Reader) devices(nodes, inner, switches int) []device {
 	return all
 }
 
-// link reads one link. Its ports are numbered like the interfaces of ns-3's nodes, in order of the links.
+// link reads one link. Its ports have the numbers of the interfaces of ns-3's nodes, in order of the links.
 func (r *ns3Reader) link(s *listings, ports []int) {
 	ends := [2]end{}
 	at := place{file: r.files[0]}

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A portFamily is a kind of port, such as 100-gigabit Ethernet, with the names that vendors give it.
+// A portFamily is a kind of port, such as 100-gigabit Ethernet, with the names that vendors use for it.
 type portFamily struct {
 	name string
 	bps  int64 // what the name says about the speed; 0: nothing
-	// spellings are in lower case, without dashes, and without the digits that follow them.
+	// spellings are in lower case, without dashes, and end before the first digit.
 	spellings []string
 }
 
-// portFamilies are the names of ports of Cisco IOS, NX-OS and IOS-XR, Arista, Dell, H3C, Huawei, Juniper,
-// Nokia and SONiC's aliases. A spelling that is not here, such as swp or xe, is a family of its own.
+// portFamilies has the names of ports of Cisco IOS, NX-OS and IOS-XR, Arista, Dell, H3C, Huawei, Juniper,
+// Nokia and SONiC's aliases. A spelling that is missing here, such as swp or xe, is a family of its own.
 var portFamilies = []portFamily{
 	{"ethernet", 0, []string{"ethernet", "eth", "et", "e"}},
 	{"fast ethernet", 1e8, []string{"fastethernet", "fa"}},
@@ -90,11 +90,11 @@ var familyOf = func() map[string]*portFamily {
 	return of
 }()
 
-// portParts are the family, with the gigabits before it (100GE1/0/1), and the rest from the first digit.
+// portParts matches a family, the gigabits before it (as in 100GE1/0/1), and the rest from the first digit.
 var portParts = regexp.MustCompile(`^((?:\d+g(?:e|ig(?:e)?|be))|[a-z][a-z \-]*?)[ \-]?(\d.*)$`)
 
-// splitPort returns the family of a port, as spelled in lower case without dashes, and its number; none where
-// the name has another form.
+// splitPort returns the family of a port, in lower case without dashes, and its number. Both are empty if the
+// name has another form.
 func splitPort(name string) (family, number string) {
 	m := portParts.FindStringSubmatch(strings.ToLower(strings.TrimSpace(name)))
 	if m == nil {
@@ -118,7 +118,7 @@ func portKey(name string) string {
 	return family + " " + strings.ReplaceAll(number, "-", "/")
 }
 
-// portSpeed is the speed that the name of a port says, in bps; 0 where it says none.
+// portSpeed returns the speed that the name of a port implies, in bps, or 0 if it implies none.
 func portSpeed(name string) int64 {
 	family, _ := splitPort(name)
 	f := familyOf[family]
@@ -128,7 +128,7 @@ func portSpeed(name string) int64 {
 	return 0
 }
 
-// unknownPorts are what lists write for a port that they do not know.
+// unknownPorts are placeholders that lists contain instead of an unknown port.
 var unknownPorts = []string{
 	"-",
 	"--",
@@ -143,7 +143,7 @@ var unknownPorts = []string{
 	"tbd",
 }
 
-// knownPort returns the name of a port; empty where a list writes that it does not know it.
+// knownPort returns the name of a port, or "" if it is a placeholder for an unknown port.
 func knownPort(name string) string {
 	name = strings.TrimSpace(name)
 	if slices.Contains(unknownPorts, strings.ToLower(strings.Trim(name, "<>()"))) {

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// sonicTables are the tables of a configuration that are read; the others are skipped unparsed.
+// sonicTables are the tables of a configuration that are read. All others are skipped without parsing.
 var sonicTables = []string{
 	"DEVICE_METADATA",
 	"DEVICE_NEIGHBOR",
@@ -38,7 +38,7 @@ var sonicKinds = map[string]string{
 	"leafrouter": topology.KindFabric, "backendleafrouter": topology.KindFabric, "spinerouter": topology.KindSpine,
 }
 
-// sonicTypes are the device types behind roles of switches, for people.
+// sonicTypes are SONiC's device types by role, for messages.
 var sonicTypes = map[string]string{topology.KindTor: "ToRRouter", topology.KindFabric: "LeafRouter",
 	topology.KindSpine: "SpineRouter"}
 
@@ -53,8 +53,8 @@ func sonicFiles(dir string) ([]string, error) {
 	return glob(dir, "*.json", "*/*config_db.json", "*/*lldp*.json")
 }
 
-// readSONiC reads the configurations one by one, since a directory may hold a thousand large ones, and then
-// the neighbours that LLDP has found.
+// readSONiC reads the configurations one by one, because a directory may have a thousand large ones. It then
+// reads the neighbors that LLDP has found.
 func readSONiC(d *draft) {
 	r := &sonicReader{draft: d, switches: map[string]*sonicSwitch{}, byFile: map[string]*sonicSwitch{}}
 	var found []string // by LLDP
@@ -71,7 +71,7 @@ func readSONiC(d *draft) {
 	r.combine()
 }
 
-// sonicConvert says how a minigraph becomes a configuration.
+// sonicConvert is the command that converts a minigraph to a configuration.
 const sonicConvert = "on the switch, sonic-cfggen -m minigraph.xml --print-data writes its config_db.json"
 
 // A sonicSwitch is a switch with at least one file.
@@ -86,7 +86,7 @@ type sonicSwitch struct {
 	listed    bool // the configuration lists neighbours: those of LLDP do not count
 }
 
-// A sonicNeighbor is a cable as a switch lists it. Its speed is 0 if it is that of the port.
+// A sonicNeighbor is a cable as listed by a switch. Speed 0 means the speed of the port.
 type sonicNeighbor struct {
 	listing
 	descr string // the description that LLDP gives for the far port
@@ -100,7 +100,7 @@ type sonicReader struct {
 	kinds    []device // neighbours with a type
 }
 
-// of returns the switch that a file without a host name is about.
+// of returns the switch that a file without a host name belongs to.
 func (r *sonicReader) of(name string, at place) *sonicSwitch {
 	if v := r.byFile[name]; v != nil {
 		return v
@@ -150,7 +150,7 @@ func (r *sonicReader) kind(name, text string, at place) {
 	}
 }
 
-// sonicFileName is the name of a switch by its file: leaf1.json, leaf1_config_db.json or
+// sonicFileName returns the name of a switch from the name of its file: leaf1.json, leaf1_config_db.json or
 // leaf1/config_db.json.
 func sonicFileName(file string) string {
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
@@ -214,9 +214,9 @@ func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	v.listed = len(v.neighbors) > 0
 }
 
-// combine makes listings of the neighbours of all files. A neighbour may name the far port by its
-// alias; where the far switch has a file, the alias is replaced by the port's name, so that the two
-// ends match. A switch with a file is never a host, regardless of its number of cables.
+// combine turns the neighbors in all files into listings. A neighbor may name the far port by its alias. If
+// the far switch has a file, the alias is replaced by the name of the port, so that both ends match. A switch
+// that has a file is never a host, regardless of its number of cables.
 func (r *sonicReader) combine() {
 	s := listings{reports: func(device string) bool { return r.switches[device] != nil }}
 	neighbor := map[string]bool{}
@@ -261,8 +261,8 @@ func (r *sonicReader) combine() {
 	r.assemble(&s)
 }
 
-// neighborKinds are the neighbours without a file of their own whose types other files state. A neighbour
-// with two types is a fault.
+// neighborKinds returns the kinds of neighbors that have no file, as stated in other files. It is a fault if
+// two files state different kinds.
 func (r *sonicReader) neighborKinds(cabled map[string]bool) (found []device) {
 	kinds := map[string]string{}
 	for _, k := range r.kinds {
@@ -287,7 +287,7 @@ func (r *sonicReader) neighborKinds(cabled map[string]bool) (found []device) {
 	return found
 }
 
-// listing is the cable of a neighbour, with the properties of the port of the switch.
+// listing returns the cable to a neighbor, with the properties of the switch's port.
 func (r *sonicReader) listing(v *sonicSwitch, n sonicNeighbor) listing {
 	port, known := v.ports[n.a.port]
 	if name, isAlias := v.alias[n.a.port]; !known && isAlias {
@@ -309,9 +309,9 @@ var (
 	oneNumber  = regexp.MustCompile(`^\d+$`)
 )
 
-// farPort is the name of a neighbour's port. What the far switch itself calls a port counts first: the id,
-// then the description, each as a name or an alias. A description is free text: else it counts only if the id
-// is an address or a number, which name no port for people, and if it is one word.
+// farPort returns the name of a neighbor's port. A name or an alias in the far switch's own file takes
+// precedence: that of the id, then that of the description. A description is free text. Otherwise it is used
+// only if it is a single word and the id is an address or a number.
 func (r *sonicReader) farPort(n sonicNeighbor) string {
 	if far := r.switches[n.b.device]; far != nil {
 		for _, text := range []string{n.b.port, n.descr} {
@@ -327,7 +327,7 @@ func (r *sonicReader) farPort(n sonicNeighbor) string {
 	return n.b.port
 }
 
-// portNamed returns the port of a switch that a text names; empty if none is known.
+// portNamed returns the port of a switch with a name or an alias, or "" if there is none.
 func (v *sonicSwitch) portNamed(text string) string {
 	if _, is := v.ports[text]; is || v.heard[text] {
 		return text
@@ -366,7 +366,7 @@ func (r *sonicReader) readLLDP(file string) {
 	}
 }
 
-// listOrOne is the items of a list, or an object as the only one.
+// listOrOne returns the items of a list, or an object as the only item.
 func listOrOne(t *tree.Value) []*tree.Value {
 	switch {
 	case t == nil:
@@ -377,7 +377,7 @@ func listOrOne(t *tree.Value) []*tree.Value {
 	return t.Items
 }
 
-// firstOf is a value of an object, or the first of the list that it is in json0.
+// firstOf returns a value of an object. In json0 it is the first item of a list.
 func firstOf(t *tree.Value, key string) *tree.Value {
 	v := t.Get(key)
 	if v != nil && v.Kind == tree.List {
@@ -389,7 +389,7 @@ func firstOf(t *tree.Value, key string) *tree.Value {
 	return v
 }
 
-// textOf is a text of an object; in json0 it is in the key value.
+// textOf returns a text of an object. In json0 it is the value of its key value.
 func textOf(t *tree.Value, key string) string {
 	v := firstOf(t, key)
 	if v != nil && v.Kind == tree.Object {
@@ -398,7 +398,7 @@ func textOf(t *tree.Value, key string) string {
 	return v.Scalar()
 }
 
-// neighbor takes a neighbour that LLDP has found at a local port.
+// neighbor adds a neighbor that LLDP has found at a local port.
 func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	if managementPort.MatchString(local) || otherNetwork("", local) != "" {
 		r.count(1, "cable", "left out: %s of the management and console networks")
@@ -443,17 +443,17 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	}
 }
 
-// SwitchSettings are what a switch's configuration says about marking, buffers and flow control, in
-// the switch's own terms.
+// SwitchSettings are the settings of a switch for marking, buffers and flow control, under the names that its
+// configuration uses.
 type SwitchSettings struct {
 	Switch string         `json:"switch"`
 	File   string         `json:"file"`
 	Taken  []TakenSetting `json:"taken"`
-	// Queues are those of each port that classifies by DSCP, by the names of the ports.
+	// Queues has the queues of each port that classifies by DSCP, by name of the port.
 	Queues []PortQueues `json:"-"`
 }
 
-// A TakenSetting is one value and where it comes from.
+// A TakenSetting is a value and its source.
 type TakenSetting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -462,13 +462,13 @@ type TakenSetting struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
 	Number int64  `json:"-"` // the value, where it has a unit
-	// Object are the numbers of the object that the value is of, by field.
+	// Object has all numbers of the object that has the value, by field.
 	Object map[string]int64 `json:"-"`
 }
 
-// sonicSettings are the fields of tables that are taken, with their names and units. The thresholds of a
-// WRED_PROFILE are those of green packets: they are marked (ECN) or dropped with a probability that rises
-// from 0 at a queue of marking_min to marking_max_probability at marking_max, and always above.
+// sonicSettings are the fields of tables that are read, with their names and units. The thresholds of a
+// WRED_PROFILE apply to green packets. These are marked (ECN) or dropped with a probability that rises from 0
+// at a queue of marking_min to marking_max_probability at marking_max. Above that, all are.
 var sonicSettings = []struct {
 	table  string
 	fields [][3]string // field, name, unit
@@ -486,7 +486,7 @@ var sonicSettings = []struct {
 		{"static_th", "static_threshold", "bytes"}}},
 }
 
-// settingBounds are the least and the largest number of a setting by its unit.
+// settingBounds are the minimum and the maximum of a setting, by its unit.
 var settingBounds = map[string][2]int64{"bytes": {0, 1 << 60}, "%": {0, 100}, "log2": {-10, 10}}
 
 func (d *draft) readSettings(name string, top tree.Field) {
@@ -524,7 +524,7 @@ func (d *draft) readSettings(name string, top tree.Field) {
 	}
 }
 
-// reference reads a value or the name of another object: NAME, or [TABLE|NAME] in older releases.
+// reference parses a value or the name of another object: NAME, or [TABLE|NAME] in older releases.
 func reference(text string) string {
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 	if _, name, ok := strings.Cut(text, "|"); ok {
@@ -542,13 +542,13 @@ type QueueSetting struct {
 	PFC     bool
 }
 
-// PortQueues are the queues of a port, by number.
+// PortQueues has the queues of a port, by number.
 type PortQueues [8]QueueSetting
 
 // readQueues reads the queues of the ports that classify by DSCP. The tables are described by
-// sonic-yang-models and its doc/Configuration.md. What the DSCP map of a port, or that of "global", does not
-// have is traffic class 0, and what its TC_TO_QUEUE_MAP does not have is queue 0; a queue without a scheduler
-// has weight 1 (the defaults of SAI).
+// sonic-yang-models and its doc/Configuration.md. A code point that is missing from the DSCP map of a port,
+// or from map "global", has traffic class 0. A class that is missing from TC_TO_QUEUE_MAP has queue 0. A
+// queue without a scheduler has weight 1 (the defaults of SAI).
 func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
 	dscps, queues := d.numberMaps(
 		top.Of("DSCP_TO_TC_MAP"),
@@ -598,7 +598,7 @@ func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
 	}
 }
 
-// readQueueTable reads schedulers and marking thresholds of queues, for the ports given.
+// readQueueTable reads schedulers and marking thresholds of the queues of some ports.
 func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[string]*PortQueues) {
 	schedulers, marks := d.schedulers(top.Of("SCHEDULER")), map[string][2]int64{}
 	if t := top.Value.Get("WRED_PROFILE"); t != nil {
@@ -642,7 +642,7 @@ func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[stri
 	}
 }
 
-// schedulers reads the weights of SCHEDULER; 0 stands for strict priority.
+// schedulers reads the weights in SCHEDULER. Weight 0 means strict priority.
 func (d *draft) schedulers(f tree.Field) map[string]int64 {
 	weights := map[string]int64{}
 	for name, s := range d.members(f) {
@@ -667,7 +667,7 @@ func (d *draft) schedulers(f tree.Field) map[string]int64 {
 	return weights
 }
 
-// numberMaps reads a table of maps from numbers to numbers, each up to a maximum.
+// numberMaps reads a table of maps from numbers to numbers, each with its maximum.
 func (d *draft) numberMaps(f tree.Field, maxKey, maxValue int) map[string]map[int]int {
 	all := map[string]map[int]int{}
 	for name, object := range d.members(f) {
@@ -686,8 +686,8 @@ func (d *draft) numberMaps(f tree.Field, maxKey, maxValue int) map[string]map[in
 	return all
 }
 
-// find finds the object of a table that a field names; false if the field is missing, or names none, which is
-// a fault.
+// find returns the object of a table that a field names. It returns false if the field is missing, or if
+// there is no such object, which is a fault.
 func find[T any](d *draft, f tree.Field, table string, in map[string]T) (object T, ok bool) {
 	if f.Value == nil {
 		return object, false
@@ -698,7 +698,7 @@ func find[T any](d *draft, f tree.Field, table string, in map[string]T) (object 
 	return object, ok
 }
 
-// pfcPriorities reads the priorities of a port with PFC: numbers from 0 to 7 with commas between, or none.
+// pfcPriorities reads the priorities of a port that use PFC: numbers from 0 to 7, separated by commas.
 func (d *draft) pfcPriorities(s *SwitchSettings, port string, f tree.Field) (list []int) {
 	if f.Value == nil || f.Value.Text == "" {
 		return nil

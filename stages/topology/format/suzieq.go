@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// suzieqFiles are the Parquet files of SuzieQ's table lldp: DIR/namespace=NAME/hostname=NAME/FILE, or a part
-// of this path, or with sqvers=NUMBER before it.
+// suzieqFiles returns the Parquet files of SuzieQ's table lldp: DIR/namespace=NAME/hostname=NAME/FILE. The
+// path may be shorter, and may begin with sqvers=NUMBER.
 func suzieqFiles(dir string) ([]string, error) {
 	const host = "hostname=*/*.parquet"
 	return glob(
@@ -18,7 +18,7 @@ func suzieqFiles(dir string) ([]string, error) {
 	)
 }
 
-// pathValue is the value that a path has for a key, as in hostname=leaf1.
+// pathValue returns the value of a key in a path, as in hostname=leaf1.
 func pathValue(file, key string) string {
 	for part := range strings.SplitSeq(filepath.ToSlash(file), "/") {
 		value, is := strings.CutPrefix(part, key+"=")
@@ -29,8 +29,8 @@ func pathValue(file, key string) string {
 	return ""
 }
 
-// readSuzieQ reads the rows of all files as one table, with the columns that are in the paths. Of the rows of
-// one port, those polled last count.
+// readSuzieQ reads the rows of all files as one table, and adds the columns that are part of the paths. If a
+// port has several rows, those that were polled last apply.
 func readSuzieQ(d *draft) {
 	all := newTable(
 		d,

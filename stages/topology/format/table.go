@@ -22,16 +22,16 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A column is one meaning that a column of a table can have.
+// A column is a meaning, with the headers that it may have.
 type column struct {
 	names    []string // headers of this meaning, normalised; the first is the documented one
 	required bool
-	// several headers of this meaning may be there: the first of names counts. Otherwise two are a fault,
-	// since either could be meant.
+	// several allows a table to have several of the headers. The first of names then applies. Otherwise a
+	// second one is a fault, because either could be intended.
 	several bool
 }
 
-// A table is rows as text, from CSV or Parquet. An empty cell is a null.
+// A table has its rows as text, from CSV or Parquet. An empty cell means null.
 type table struct {
 	*draft
 	file    string
@@ -48,8 +48,8 @@ func tabular(file string) bool {
 	return slices.Contains([]string{".csv", ".tsv", ".parquet"}, extension(file))
 }
 
-// openTable reads a table and checks that it has the required columns, and one column of each meaning. Faulty
-// rows are faults of the draft and left out. It is nil where there is no such table.
+// openTable reads a table and checks that it has the required columns, and that no meaning has two columns.
+// Rows with faults are reported and omitted. It returns nil if there is no such table.
 func openTable(d *draft, file string, columns ...*column) *table {
 	parse := map[string]func(*draft, string, []byte) *table{".csv": parseCSV, ".tsv": parseCSV,
 		".parquet": parseParquet, ".json": parseRows}[extension(file)]
@@ -82,13 +82,15 @@ func openTable(d *draft, file string, columns ...*column) *table {
 	return t
 }
 
-// normalise makes one spelling of "Device A", "device-a" and "device_a", and length_m of "Length (m)".
+// normalise gives "Device A", "device-a" and "device_a" the same spelling, and turns "Length (m)" into
+// length_m.
 func normalise(header string) string {
 	header = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
 	return strings.NewReplacer(" ", "_", "-", "_", ".", "_", "(", "", ")", "").Replace(header)
 }
 
-// newTable names the columns. Two columns of one name are a fault: a value could come from either.
+// newTable names the columns. Two columns with the same name are a fault, because a value could come from
+// either.
 func newTable(d *draft, file string, header []string) *table {
 	t := &table{draft: d, file: file, column: map[string]int{}, used: map[string]bool{}}
 	for i, name := range header {
@@ -102,14 +104,14 @@ func newTable(d *draft, file string, header []string) *table {
 	return t
 }
 
-// add keeps a row, unless all of its cells are empty.
+// add appends a row, unless all of its cells are empty.
 func (t *table) add(row []string, line int) {
 	if slices.ContainsFunc(row, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
 		t.rows, t.line = append(t.rows, row), append(t.line, line)
 	}
 }
 
-// separator is the comma, semicolon or tab that separates the columns of a header line.
+// separator returns the character that separates the columns of a header line: comma, semicolon or tab.
 func separator(data []byte) rune {
 	var header []byte
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
@@ -126,9 +128,9 @@ func separator(data []byte) rune {
 	return best
 }
 
-// parseCSV reads a list as spreadsheets write it: with a byte order mark, any of three separators, lines that
-// begin with # as comments, which are counted, and rows whose empty last cells are missing or surplus. A row
-// with surplus content is a fault, since its cells may be shifted.
+// parseCSV reads a list in the forms that spreadsheets write. It accepts a byte order mark and any of three
+// separators. Lines that begin with # are comments, but count as lines. Empty cells at the end of a row may
+// be missing or surplus. Surplus content is a fault, because the cells of the row may have been shifted.
 func parseCSV(d *draft, file string, data []byte) *table {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	d.count(
@@ -163,7 +165,7 @@ func parseCSV(d *draft, file string, data []byte) *table {
 		}
 		line, _ := r.FieldPos(0)
 		if n := len(t.headers); len(row) != n {
-			// Spreadsheets write trailing empty cells, or leave them out.
+			// Spreadsheets write or omit empty cells at the end of a row.
 			extra := slices.ContainsFunc(
 				row[min(len(row), n):],
 				func(cell string) bool { return strings.TrimSpace(cell) != "" },
@@ -178,8 +180,8 @@ func parseCSV(d *draft, file string, data []byte) *table {
 	}
 }
 
-// parseRows reads a list of objects of JSON, a row each. The columns are the keys of all, in order of their
-// first object.
+// parseRows reads a list of JSON objects as rows. The columns are the keys of all objects, in order of their
+// first occurrence.
 func parseRows(d *draft, file string, data []byte) *table {
 	top := d.document(file, func(file string, _ []byte) (tree.Field, error) { return tree.JSON(file, data) })
 	place := map[string]int{}
@@ -208,13 +210,13 @@ func parseRows(d *draft, file string, data []byte) *table {
 	return t
 }
 
-// parseParquet reads all columns as text; nested columns have dotted names.
+// parseParquet reads all columns as text. Nested columns have dotted names.
 func parseParquet(d *draft, file string, data []byte) (t *table) {
 	bad := func(err any) *table {
 		d.syntax(file, 0, "is not a valid Parquet file: %v", err)
 		return nil
 	}
-	// The Parquet reader panics on some damaged files; to the user that is a damaged file.
+	// The Parquet reader panics for some damaged files. The error then says that the file is damaged.
 	defer func() {
 		if p := recover(); p != nil {
 			t = bad(p)
@@ -267,7 +269,7 @@ func (t *table) place(row int) place {
 	return at
 }
 
-// header returns the header that a column has in this table; empty where it has none.
+// header returns the header of a column in this table, or "" if the table does not have the column.
 func (t *table) header(c *column) string {
 	for _, name := range c.names {
 		if _, has := t.column[name]; has {
@@ -278,7 +280,7 @@ func (t *table) header(c *column) string {
 	return ""
 }
 
-// cell returns the text of a row in a column; empty where the table has no such column.
+// cell returns the text of a row in a column. It is empty if the table does not have the column.
 func (t *table) cell(row int, c *column) string {
 	name := t.header(c)
 	if name == "" {
@@ -287,7 +289,8 @@ func (t *table) cell(row int, c *column) string {
 	return strings.TrimSpace(t.rows[row][t.column[name]])
 }
 
-// integer reads a whole number. An empty cell is a fault where the column is required, and not ok.
+// integer parses a whole number. It is not ok if the cell is empty, which is a fault if the column is
+// required.
 func (t *table) integer(row, bits int, c *column) (v int64, ok bool) {
 	text := t.cell(row, c)
 	v, err := strconv.ParseInt(text, 10, bits)
@@ -307,7 +310,7 @@ func (t *table) integer(row, bits int, c *column) (v int64, ok bool) {
 	return v, err == nil
 }
 
-// position reads the number of a pod or of a rack; -1 where there is none.
+// position parses the number of a pod or of a rack. It returns -1 if there is none.
 func (t *table) position(row int, c *column) int32 {
 	v, ok := t.integer(row, 32, c)
 	if !ok {
@@ -333,7 +336,7 @@ func columnList(names []string) string {
 	return fmt.Sprintf("%s (or %s)", names[0], strings.Join(names[1:], ", "))
 }
 
-// The columns of the two tables.
+// These are the columns of the two tables.
 var (
 	idColumn        = &column{names: []string{"node_id", "id"}, required: true}
 	kindColumn      = &column{names: []string{"kind"}, required: true}
@@ -351,7 +354,7 @@ var (
 	dstPortColumn   = &column{names: []string{"dst_port"}}
 )
 
-// tableFiles returns the nodes and links files of a directory; none where it holds neither.
+// tableFiles returns the nodes and links files of a directory, or nil if it has neither.
 func tableFiles(dir string) ([]string, error) {
 	files, err := glob(dir, "nodes.csv", "nodes.parquet", "links.csv", "links.parquet")
 	slices.Reverse(files) // nodes, then links
@@ -383,8 +386,8 @@ func (d *draft) readTables() {
 	)
 }
 
-// FromTables rebuilds a network from tables nodes and links of a lake, failed cables, ports and names of
-// racks included: the inverse of NodesRecord and LinksRecord.
+// FromTables builds a network from tables nodes and links of a lake, including failed cables, ports and names
+// of racks. It is the inverse of NodesRecord and LinksRecord.
 func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
 	d := newDraft(&source{files: []string{"nodes", "links"}}, &Options{})
 	nodeTable, err := d.ofBatches(schema.Nodes, nodes)
@@ -407,7 +410,7 @@ func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
 	return nil, joinFaults(d.Faults)
 }
 
-// ofBatches is a table of a lake as text; a null is an empty cell.
+// ofBatches returns a table of a lake as text. A null becomes an empty cell.
 func (d *draft) ofBatches(of schema.Table, in schema.Batches) (*table, error) {
 	header := names.Of(of.Columns, func(c schema.Column) string { return c.Name })
 	t := newTable(d, of.Name, header)
@@ -426,7 +429,7 @@ func (d *draft) ofBatches(of schema.Table, in schema.Batches) (*table, error) {
 	return t, err
 }
 
-// ofTables fills the draft from the two tables; nil is one with a fault.
+// ofTables fills the draft from the two tables. A nil table has a fault.
 func (d *draft) ofTables(nodes, links *table) {
 	if nodes == nil || links == nil {
 		return
@@ -459,9 +462,9 @@ func (d *draft) nameRack(rack int32, name string) {
 	}
 }
 
-// cable adds a cable, or the other direction of a cable that the table has listed. A row in the same
-// direction again stays a cable of its own, which the checks report as parallel. directions are the places of
-// the cables of which one direction is listed.
+// cable adds a cable. If the table has listed it before, it adds the other direction. If a row repeats a
+// direction, it adds another cable, which the checks report as parallel. directions are the indexes of the
+// cables of which one direction has been listed.
 func (t *table) cable(i int, directions map[[2]int32]int) {
 	a, okA := t.integer(i, 32, srcColumn)
 	b, okB := t.integer(i, 32, dstColumn)

@@ -11,9 +11,9 @@ import (
 	"parsimon/stages/topology"
 )
 
-// unifyNames gives every device one spelling, the first. Names that differ in case are a fault, unless the
-// format takes them as one. A name with a domain and the same without are one device, unless several domains
-// have the name or a cable joins the two.
+// unifyNames gives each device one spelling, which is the first. Names that differ only in case are a fault,
+// unless the format treats them as equal. A name with a domain and the same name without one are one device,
+// unless several domains have the name or a cable connects the two.
 func (s *assembler) unifyNames() {
 	s.spelling = map[string]string{}
 	sameDevice := s.domains()
@@ -55,11 +55,11 @@ func (s *assembler) unifyNames() {
 	}
 }
 
-// domainName is a name with a domain, whose last part has letters only.
+// domainName matches a name with a domain. The last part of the domain has only letters.
 var domainName = regexp.MustCompile(`^([^.]*[a-z][^.]*)\.(?:[^.]+\.)*[a-z]{2,}$`)
 
-// withoutDomain returns the name of a device, in lower case, without its domain; empty where it has none, as
-// an address.
+// withoutDomain returns the name of a device in lower case and without its domain. It returns "" if there is
+// no domain, as in an address.
 func withoutDomain(name string) string {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return ""
@@ -71,8 +71,8 @@ func withoutDomain(name string) string {
 	return m[1]
 }
 
-// domains returns, by names with a domain, the same names without, where both mean one device. All are in
-// lower case.
+// domains returns the names with a domain, each with its name without one, for those pairs that are one
+// device. All are in lower case.
 func (s *assembler) domains() map[string]string {
 	at := map[string]place{}
 	long := map[string][]string{} // by the name without a domain
@@ -121,8 +121,8 @@ func (s *assembler) domains() map[string]string {
 	return same
 }
 
-// known returns the spelling of a device that the cables name, for a name of another list. Names with and
-// without a domain are the same, where one device alone has the name without.
+// known returns the spelling that the cables use for a device of another list. A name with a domain matches
+// the same name without one if only one device has that name.
 func (s *assembler) known(name string) string {
 	key := strings.ToLower(name)
 	spelling, is := s.spelling[key]
@@ -146,8 +146,8 @@ func (s *assembler) known(name string) string {
 	return cmp.Or(s.bare[key], name)
 }
 
-// unifyPorts gives every port of a device one spelling, the first. LLDP lists a port as its own device and as
-// the neighbour spell it.
+// unifyPorts gives each port of a device one spelling, which is the first. In LLDP, both the device and its
+// neighbor list a port, and their spellings may differ.
 func (s *assembler) unifyPorts() {
 	first := map[end]string{} // by device and normalised name
 	renamed := map[end]string{}
@@ -186,9 +186,9 @@ func (s *assembler) unifyPorts() {
 	)
 }
 
-// findPorts finds the ports that one end of a cable does not know of the other. A port that the other end
-// lists for the same cable is it. If two devices list as many cables to each other, each with its own port
-// only, these are the same cables: which port leads to which does not change the network.
+// findPorts finds the ports of neighbors that one end of a cable does not state. It uses the port that the
+// other end lists for the same cable. If two devices list the same number of cables to each other, each with
+// its own port only, they are the same cables. Which port connects to which does not affect the network.
 func (s *assembler) findPorts() {
 	type half struct {
 		near end // with a port
@@ -228,7 +228,7 @@ func (s *assembler) findPorts() {
 	s.pairHalves(halves)
 }
 
-// pairHalves completes listings with the port of one end by those with the port of the other.
+// pairHalves completes listings that have the port of one end with listings that have the port of the other.
 func (s *assembler) pairHalves(halves map[[2]string][]*listing) {
 	ports := func(list []*listing, device string) []string {
 		var all []string

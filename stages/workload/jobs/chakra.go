@@ -20,12 +20,13 @@ import (
 // A node waits for its control and data dependencies. Sends, receives and collectives use the network, unless
 // attribute is_cpu_op says that they run on the CPU: older converters of PyTorch traces also record the call
 // that launches a collective. Those nodes and all others are compute steps of duration_micros. A collective
-// of a process group (attribute pg_name) runs by the default algorithm of its kind. Its comm_size is what a
-// rank has before it, as in ASTRA-sim. A collective in some dimensions of a network only (attribute
-// involved_dim) is an error, because the file does not say which ranks these are.
+// of a process group (attribute pg_name) runs by the default algorithm of its kind. Its comm_size is the
+// number of bytes that each rank has before it, as in ASTRA-sim. A collective in only some dimensions of a
+// network (attribute involved_dim) is an error, because the file does not state the ranks in these
+// dimensions.
 //
-// files are by rank, and open opens one at a time. The trace takes at most memoryBytes (0: no limit). Errors
-// name the file and the node.
+// files are in order of ranks, and open opens one of them at a time. The trace uses at most memoryBytes of
+// memory (0: no limit). Errors name the file and the node.
 func ReadChakra(files []string, memoryBytes int64, open func(file string) (io.ReadCloser, error)) (*Trace, error) {
 	t := &Trace{Ranks: len(files), equalSizes: true, memory: memory{limit: memoryBytes}}
 	for rank, file := range files {
@@ -49,7 +50,7 @@ type chakraReader struct {
 	deps [][]uint64     // by node
 }
 
-// A chakraNode has the fields of a Node that are used.
+// A chakraNode has the fields of a Node that are used here.
 type chakraNode struct {
 	id, kind, micros uint64
 	deps             []uint64
@@ -154,7 +155,7 @@ func (n *chakraNode) field(number protowire.Number, value uint64, data []byte) (
 	return nil
 }
 
-// operation sets what a node does.
+// operation sets the operation of a node.
 func (r *chakraReader) operation(n *chakraNode, o *op) error {
 	onNetwork := n.kind == chakraSend || n.kind == chakraReceive || n.kind == chakraCollective
 	switch onCPU := n.attributes["is_cpu_op"].integer == 1; {
@@ -217,8 +218,8 @@ func (n *chakraNode) collective(o *op) error {
 	return err
 }
 
-// allDimensions refuses a collective in some dimensions of the network only: ASTRA-sim takes from its own
-// configuration which ranks these are.
+// allDimensions returns an error for a collective in only some dimensions of the network, because ASTRA-sim
+// takes their ranks from its configuration.
 func (n *chakraNode) allDimensions() error {
 	dimensions, given := n.attributes["involved_dim"]
 	if dimensions.isInteger {
@@ -234,7 +235,7 @@ func (n *chakraNode) allDimensions() error {
 	return nil
 }
 
-// integer returns an attribute that is an integer of any type, from least to below.
+// integer returns an integer attribute of any type. Its value must be at least least and below below.
 func (n *chakraNode) integer(name string, least, below int64) (int64, error) {
 	v, known := n.attributes[name]
 	switch {
@@ -248,7 +249,7 @@ func (n *chakraNode) integer(name string, least, below int64) (int64, error) {
 	return v.integer, nil
 }
 
-// The fields of AttributeProto that are used: the types of its values (et_def.proto).
+// These are the fields of AttributeProto that are used, by the type of the value (et_def.proto).
 const (
 	chakraInt32    = 7
 	chakraInt64    = 9
@@ -265,7 +266,7 @@ const (
 	chakraText     = 29
 )
 
-// attribute reads an AttributeProto. A value of a type that no attribute of ours has is kept as neither.
+// attribute reads an AttributeProto. If no attribute that is read has this type, the value is ignored.
 func (n *chakraNode) attribute(message []byte) error {
 	var name string
 	var v chakraValue
@@ -286,7 +287,7 @@ func (n *chakraNode) attribute(message []byte) error {
 	return nil
 }
 
-// set takes a field of an AttributeProto. Of a union, the last field counts.
+// set sets the value from a field of an AttributeProto. If a union has several fields, the last one applies.
 func (v *chakraValue) set(number protowire.Number, value uint64, data []byte) error {
 	switch number {
 	case chakraInt32, chakraInt64, chakraUint32, chakraFixed32, chakraSfixed64, chakraBool:

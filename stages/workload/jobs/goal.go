@@ -9,10 +9,10 @@ import (
 )
 
 // ReadGOAL reads a schedule in the text format of the group operation assembly language (Hoefler, Siebert and
-// Lumsdaine, ICPP 2009), as LogGOPSim's txt2bin reads it. calc is in ns. cpu and nic are read and not
-// modeled: operations that do not wait for each other run at the same time. A receive may be larger than its
-// message, which then has the size of the send. The trace takes at most memoryBytes (0: no limit). Errors
-// name the line.
+// Lumsdaine, ICPP 2009), as LogGOPSim's txt2bin reads it. The unit of calc is ns. Options cpu and nic are
+// accepted but not modeled: operations that do not wait for each other run at the same time. A receive may be
+// larger than its message. The message then has the size of the send. The trace uses at most memoryBytes of
+// memory (0: no limit). Errors name the line.
 func ReadGOAL(in io.Reader, memoryBytes int64) (*Trace, error) {
 	r := &goalReader{Trace: &Trace{Ranks: -1, memory: memory{limit: memoryBytes}}, rank: -1}
 	err := eachLine(in, &r.line, func(text string) error {
@@ -76,7 +76,7 @@ func (r *goalReader) read(words []string) error {
 	return fmt.Errorf("%q, want num_ranks N or rank N {", text)
 }
 
-// begin begins the operations of a rank.
+// begin starts the operations of a rank.
 func (r *goalReader) begin(rank string) error {
 	n, err := r.rankOf(rank)
 	if err != nil {

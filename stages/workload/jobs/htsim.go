@@ -12,12 +12,13 @@ import (
 	"strings"
 )
 
-// ReadHtsim reads a connection matrix of htsim (.cm): connections that start at a time or after a trigger,
-// and triggers (oneshot, multishot or barrier) that the ends of connections fire.
+// ReadHtsim reads a connection matrix of htsim (.cm). It has connections, which start at a time or after a
+// trigger, and triggers (oneshot, multishot or barrier), which fire when connections end.
 //
-// A start is in ps, with decimals or without, as htsim reads it. A oneshot or multishot trigger that several
-// connections fire is an error: its first firing cannot be expressed. prio is read and not modeled. Multicast
-// groups and failures are errors. The trace takes at most memoryBytes (0: no limit). Errors name the line.
+// A start time is in ps, with or without decimals, as in htsim. A oneshot or multishot trigger that several
+// connections fire is an error, because its first firing cannot be expressed. Key prio is accepted but not
+// modeled. Multicast groups and failures are errors. The trace uses at most memoryBytes of memory (0: no
+// limit). Errors name the line.
 func ReadHtsim(in io.Reader, memoryBytes int64) (*Trace, error) {
 	r := &htsimReader{Trace: &Trace{Ranks: -1, memory: memory{limit: memoryBytes}}}
 	r.fires = map[int64][]int{}
@@ -71,7 +72,7 @@ func (r *htsimReader) read(words []string) (err error) {
 	return fmt.Errorf("%q is not supported, want Nodes, Connections, Triggers, SRC->DST or trigger", words[0])
 }
 
-// count returns where a number of the header belongs, and the least that it may be; nil for other words.
+// count returns the destination of a number in the header, and its minimum. It returns nil for other words.
 func (r *htsimReader) count(word string) (to *int, least int) {
 	switch word {
 	case "Nodes":
@@ -113,7 +114,7 @@ func (r *htsimReader) connection(pair, words []string) (err error) {
 	return r.add(o)
 }
 
-// key reads a key of a connection, which will be the next operation.
+// key reads a key of a connection, which becomes the next operation.
 func (r *htsimReader) key(o *op, key, value string) (err error) {
 	if key == "start" {
 		o.startNS, err = parseHtsimStart(value)
@@ -137,7 +138,7 @@ func (r *htsimReader) key(o *op, key, value string) (err error) {
 	return r.memory.take(dependencyMemory)
 }
 
-// parseHtsimStart reads a time in ps, an integer or a decimal number, and rounds it to ns.
+// parseHtsimStart parses a time in ps, an integer or a decimal number, and rounds it to ns.
 func parseHtsimStart(text string) (ns int64, err error) {
 	if ps, err := strconv.ParseInt(text, 10, 64); err == nil && ps >= 0 {
 		return (ps + 500) / 1000, nil
@@ -166,8 +167,9 @@ func (r *htsimReader) trigger(words []string) error {
 	return nil
 }
 
-// connect makes connections wait for those that fire their triggers. Many connections that wait for many wait
-// for one compute step without time, so that the dependencies stay linear in the file.
+// connect makes connections wait for the connections that fire their triggers. If many connections wait for
+// many others, a compute step of no duration is placed between them, so that the number of dependencies is
+// linear in the size of the file.
 func (r *htsimReader) connect() error {
 	for _, id := range slices.Sorted(maps.Keys(r.waits)) {
 		waiting := r.waits[id]

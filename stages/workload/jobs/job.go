@@ -1,4 +1,4 @@
-// Package jobs generates the flows of jobs of a training cluster, and what they wait for.
+// Package jobs generates the flows of jobs on a training cluster, and their dependencies.
 //
 //	Job ─► iterations ─┬─ Steps: compute, collectives of all ranks      ─┐
 //	                   └─ Training: micro-batches through the stages of ─┴─► Flow: transfer or compute step,
@@ -6,9 +6,9 @@
 //
 //	Trace ─► operations of ranks: GOAL, htsim, Chakra, SimCCL ────────────► Flow
 //
-// A flow waits for flows before it only, so that no job has a cycle. With n ranks, and T(b) for the time of
-// one transfer of b bytes between two of them, a collective of S bytes takes this where no two transfers
-// share a link (Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005; the ring: Patarasu and Yuan, JPDC 69(2),
+// A flow depends only on earlier flows, so no job has a cycle. The table has the time of a collective of S
+// bytes among n ranks if no two transfers share a link. T(b) is the time of one transfer of b bytes between
+// two ranks (Thakur, Rabenseifner and Gropp, IJHPCA 19(1), 2005; for the ring, Patarasu and Yuan, JPDC 69(2),
 // 2009):
 //
 //	all-reduce      ring               2(n-1) T(S/n)
@@ -23,18 +23,18 @@
 //	broadcast       tree               ⌈log2 n⌉ T(S): binomial, from rank 0
 //	pipeline        chain              (n-1) T(S): each rank sends to the next
 //
-// A request that fans out is a scatter, a time to compute and a gather; the iterations of such a job are a
+// A request with fan-out is a scatter, a compute step and a gather. The iterations of such a job form a
 // closed loop.
 //
-// With Chunks m a chain takes (n-2+m) T(S/m).
+// With m chunks, a chain takes (n-2+m) T(S/m).
 //
-// In a network ACKs take their part of T where both directions of a cable send. An all-reduce by tree takes
-// any n, but then transfers share links.
+// In a network, ACKs add to T if both directions of a cable send data. An all-reduce by tree accepts any n,
+// but its transfers then share links.
 //
-// S is what a rank holds before an all-reduce, reduce-scatter, all-to-all or broadcast, and after an
-// all-gather; rank 0 before a scatter and after a gather, its own part included. Parts are rounded up to
-// whole bytes. A rank sends in a round when it has sent and received what it does in the rounds before. The
-// arithmetic of reductions takes no time.
+// S is the number of bytes of a rank before an all-reduce, reduce-scatter, all-to-all or broadcast, and after
+// an all-gather. For a scatter it is that of rank 0 before it, and for a gather that of rank 0 after it,
+// including its own part. Parts are rounded up to whole bytes. A rank sends in a round after it has sent and
+// received everything of the previous rounds. The arithmetic of reductions takes no time.
 package jobs
 
 import (
@@ -45,7 +45,7 @@ import (
 	"strings"
 )
 
-// A Job runs a number of iterations on ranks. It has either Steps or Training.
+// A Job runs several iterations on ranks. It has either Steps or Training.
 type Job struct {
 	ID         int       `json:"id"` // its place in the scenario, whichever other jobs run
 	Name       string    `json:"name"`
@@ -56,13 +56,14 @@ type Job struct {
 	Training   *Training `json:"training,omitempty"`
 }
 
-// A Step is a time to compute, or a collective of all ranks.
+// A Step is a compute step, or a collective of all ranks.
 type Step struct {
 	ComputeNS  int64       `json:"compute_ns,omitempty"`
 	Collective *Collective `json:"collective,omitempty"`
 }
 
-// A Flow is a transfer from one host to another or, with equal hosts and no bytes, a compute step.
+// A Flow is a transfer from one host to another. If the hosts are equal and it has no bytes, it is a compute
+// step.
 type Flow struct {
 	Src, Dst  int32
 	Bytes     int64
@@ -73,7 +74,7 @@ type Flow struct {
 	DelayNS   int64 // from the delivery of the last of After, flows of the job from 0, to the start
 }
 
-// The kinds of flows of Training.
+// These are the kinds of flows of Training.
 const (
 	compute     = "compute"
 	activations = "activations"
@@ -82,7 +83,7 @@ const (
 	expert      = "expert"
 )
 
-// Limits of the values of a job.
+// These are the limits of the values of a job.
 const (
 	MaxRanks      = 1 << 16
 	MaxIterations = 1_000_000
@@ -111,9 +112,9 @@ func (j *Job) Check() error {
 	return nil
 }
 
-// Generate calls emit with the flows of a checked job, each after those that it waits for, until one fails.
-// The first flow is a compute step at the start, for which all ranks wait. A rank begins an iteration when it
-// has ended the one before.
+// Generate calls emit for each flow of a checked job, after those that the flow depends on, until emit fails.
+// The first flow is a compute step at the start, on which all ranks depend. A rank begins an iteration when
+// it has finished the previous one.
 func (j *Job) Generate(emit func(*Flow) error) error {
 	g := &generator{hosts: j.Hosts, emit: emit, tail: make([][]int64, len(j.Hosts))}
 	first := g.step(0, nil, 0)
@@ -188,27 +189,27 @@ type Collective struct {
 	Kind      string `json:"kind"`
 	Algorithm string `json:"algorithm"`
 	Bytes     int64  `json:"bytes"`
-	// Channels parts of the bytes go by rings of their own at the same time (NCCL): ring c begins each block of
-	// Channels ranks at its rank c, and every second block runs backwards, so that it leaves a block and enters
-	// the next in the same place. With as many channels as a server has ranks, all of its NICs send, each on its
-	// rail.
+	// The bytes are divided into Channels parts, which use separate rings at the same time, as in NCCL. Ring
+	// c begins each block of Channels ranks at rank c of the block. Every second block is traversed
+	// backwards, so that the ring leaves a block and enters the next one at the same position. If the number
+	// of channels equals the number of ranks of a server, all of its NICs send, each on its rail.
 	Channels int `json:"channels,omitempty"`
-	// Chunks parts of the bytes of a channel follow each other: a rank begins with the next one when the first
-	// of what it sends of the one before has been delivered.
+	// The bytes of a channel are divided into Chunks parts, which form a pipeline: a rank begins with the
+	// next part once the first transfer of the previous part has been delivered.
 	Chunks int `json:"chunks,omitempty"`
 }
 
-// MaxParts is the most channels, and the most chunks, of a collective.
+// MaxParts is the maximum number of channels, and of chunks, of a collective.
 const MaxParts = 1024
 
-// An algorithm sends what a collective does. Rank i of the group begins after the flows after[i], and has its
-// result after the flows that it returns.
+// An algorithm emits the flows of a collective. Rank i of the group begins after the flows in after[i], and
+// has its result after the flows that are returned.
 type algorithm struct {
 	kind, name string
 	run        func(g *generator, kind string, group []int, bytes int64, after [][]int64) (done [][]int64)
 }
 
-// algorithms of the collectives, the default of each kind first.
+// algorithms has the algorithms of each collective. The first one is the default.
 var algorithms = []algorithm{
 	{"all-reduce", "ring", ring(2)},
 	{"all-reduce", halvingDoubling, func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
@@ -245,15 +246,14 @@ var algorithms = []algorithm{
 	}},
 }
 
-// halvingDoubling is the algorithm that needs a power of two of ranks, direct the one that waits for all n²
-// transfers.
+// halvingDoubling requires a number of ranks that is a power of two. direct waits for all n² transfers.
 const (
 	halvingDoubling = "halving-doubling"
 	direct          = "direct"
 	maxDirect       = 4096
 )
 
-// ring sends a part to the next rank in each round, n-1 times or twice as often.
+// ring sends a part to the next rank in each round. There are n-1 rounds, or twice as many.
 func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64 {
 	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 		n := len(group)
@@ -261,7 +261,7 @@ func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64
 	}
 }
 
-// atOnce sends a part from each rank to each other that it sends to, all at the same time.
+// atOnce sends a part from each rank to each of its receivers, all at the same time.
 func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64, [][]int64) [][]int64 {
 	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 		n := len(group)
@@ -285,7 +285,7 @@ func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64
 	}
 }
 
-// broadcast sends down a binomial tree from rank 0.
+// broadcast sends along a binomial tree whose root is rank 0.
 func broadcast(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 	n := len(group)
 	last := log2(len(group)) - 1
@@ -298,8 +298,8 @@ func broadcast(g *generator, kind string, group []int, s int64, after [][]int64)
 	})
 }
 
-// Check reports a collective that there is not, or that n ranks cannot have. It sets the default algorithm,
-// and one channel and one chunk to the 0 of those that have none.
+// Check returns an error for an unknown collective, and for one that n ranks cannot run. It sets the default
+// algorithm, and one channel and one chunk if their numbers are 0.
 func (c *Collective) Check(n int) error {
 	var kinds, names []string
 	for _, a := range algorithms {
@@ -339,7 +339,8 @@ func (c *Collective) Check(n int) error {
 	return nil
 }
 
-// collective runs a checked collective among a group of ranks; alone a rank has its result at once.
+// collective runs a checked collective among a group of ranks. A group of one rank has its result
+// immediately.
 func (g *generator) collective(c Collective, kind string, group []int, after [][]int64) (done [][]int64) {
 	if len(group) == 1 || c.Bytes == 0 {
 		return after
@@ -371,7 +372,7 @@ func (g *generator) collective(c Collective, kind string, group []int, after [][
 	return done
 }
 
-// ringOrder lists the places of n ranks in the order of a channel's ring.
+// ringOrder lists the positions of n ranks in the order of a channel's ring.
 func ringOrder(n, channels, channel int) (order []int) {
 	for block := 0; block < n; block += channels {
 		for i := range channels {
@@ -387,7 +388,7 @@ func ringOrder(n, channels, channel int) (order []int) {
 // none is the receiver of a rank that does not send in a round.
 const none = -1
 
-// rounds runs n rounds, in each of which rank i of the group sends bytes to another rank or to none.
+// rounds runs n rounds. In each round, rank i of the group sends bytes to another rank, or to none.
 func (g *generator) rounds(kind string, group []int, after [][]int64, n int,
 	send func(round, i int) (to int, bytes int64)) [][]int64 {
 	for r := range n {
@@ -409,8 +410,8 @@ func (g *generator) rounds(kind string, group []int, after [][]int64, n int,
 	return after
 }
 
-// log2 is the logarithm, rounded up.
+// log2 returns the binary logarithm, rounded up.
 func log2(n int) int { return bits.Len(uint(n - 1)) }
 
-// part is one of n parts, rounded up.
+// part returns the size of one of n equal parts, rounded up.
 func part(bytes int64, n int) int64 { return (bytes + int64(n) - 1) / int64(n) }

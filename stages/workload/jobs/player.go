@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// A player turns operations into flows, each after those that it waits for. Operation i begins at node 2i and
-// ends at node 2i+1 of a graph.
+// A player turns operations into flows, each emitted after those that it depends on. Operation i begins at
+// node 2i and ends at node 2i+1 of a graph.
 type player struct {
 	*Trace
 	nodes []node
 	g     *generator
 }
 
-// A node is reached when all nodes before it have been.
+// A node is reached when all of its predecessors have been reached.
 type node struct {
 	before int     // nodes that it still waits for
 	next   []int   // nodes that wait for it
@@ -23,9 +23,9 @@ type node struct {
 	all    []int   // the operations of all ranks, at the end of a collective's first
 }
 
-// fewFlows is the most flows that several operations wait for one by one. From more on they wait for one
-// compute step without time, which waits for the flows. Otherwise n operations that wait for n flows would
-// have n² dependencies.
+// fewFlows is the maximum number of flows on which several operations may depend one by one. If there are
+// more, the operations depend on a compute step of no duration, which depends on the flows. Otherwise n
+// operations that depend on n flows would have n² dependencies.
 const fewFlows = 64
 
 func (p *player) edge(from, to int) {
@@ -33,13 +33,13 @@ func (p *player) edge(from, to int) {
 	p.nodes[to].before++
 }
 
-// A channel is what the messages of a send and of its receive have in common.
+// A channel is the key by which sends and receives are matched.
 type channel struct {
 	from, to int
 	tag      int64
 }
 
-// match makes the end of each receive wait for that of its send.
+// match makes the end of each receive depend on the end of its send.
 func (p *player) match() error {
 	sends := map[channel][]int{}
 	for i, o := range p.ops {
@@ -109,7 +109,7 @@ func (p *player) gather() error {
 	return nil
 }
 
-// join makes one collective of the given operations of a group, one for each of its ranks.
+// join makes one collective of the operations of a group, of which each rank has one.
 func (p *player) join(all []int, group string, ranks int) error {
 	slices.SortFunc(all, func(a, b int) int { return cmp.Compare(p.ops[a].rank, p.ops[b].rank) })
 	first := p.ops[all[0]]
@@ -170,8 +170,8 @@ func (p *player) play(ctx context.Context) error {
 	return p.g.err
 }
 
-// reach emits the flows of an operation at its end, and returns the nodes that waited for nothing else than
-// this one.
+// reach emits the flows of an operation at its end, and returns the nodes all of whose predecessors have now
+// been reached.
 func (p *player) reach(n int) (ready []int) {
 	ends := n%2 == 1
 	if ends {
@@ -198,7 +198,7 @@ func (p *player) reach(n int) (ready []int) {
 	return ready
 }
 
-// collapse lets one compute step wait for all flows of a node, where they are many.
+// collapse replaces the flows of a node, if they are many, by one compute step that depends on them.
 func (p *player) collapse(n int) {
 	at := &p.nodes[n]
 	if len(at.flows) > fewFlows {
@@ -207,7 +207,7 @@ func (p *player) collapse(n int) {
 	}
 }
 
-// end emits the flows of an operation, and sets after which flows it has ended.
+// end emits the flows of an operation, and records the flows after which it has ended.
 func (p *player) end(i int) {
 	o := &p.ops[i]
 	n := &p.nodes[2*i+1]

@@ -11,13 +11,14 @@ import (
 	"parsimon/schema/tree"
 )
 
-// ReadSimCCL reads the flows of collectives as SimAI's SimCCL lists them (ncclFlowModel_detailed_flows.csv of
-// its mocks of NCCL 2.20 and 2.30).
+// ReadSimCCL reads the flows of collectives in the format of SimAI's SimCCL (ncclFlowModel_detailed_flows.csv
+// of its mocks of NCCL 2.20 and 2.30).
 //
-// A flow starts when the flows of parent_flow_ids, with semicolons between, have been delivered. A flow
-// without parents starts at 0, because the file does not say when a collective begins. The columns about
-// SimCCL's derivation of a flow are not used, nor is prev_flow_ids, which holds ranks. Flows of NVLS have
-// switches as ranks and are errors. The trace takes at most memoryBytes (0: no limit). Errors name the line.
+// A flow starts when the flows in parent_flow_ids, separated by semicolons, have been delivered. A flow
+// without parents starts at 0, because the file does not state when a collective begins. The columns that
+// describe how SimCCL derived a flow are ignored. So is prev_flow_ids, which holds ranks. Flows of NVLS are
+// errors, because their ranks are switches. The trace uses at most memoryBytes of memory (0: no limit).
+// Errors name the line.
 func ReadSimCCL(in io.Reader, memoryBytes int64) (*Trace, error) {
 	t := &Trace{memory: memory{limit: memoryBytes}}
 	byID := map[uint64]int{}
@@ -43,7 +44,7 @@ func ReadSimCCL(in io.Reader, memoryBytes int64) (*Trace, error) {
 	return t, t.waitFor(parents, byID, "flow")
 }
 
-// simcclFlow reads a flow, its id and those of its parents.
+// simcclFlow reads a flow, its id and the ids of its parents.
 func simcclFlow(cells []string) (o op, id uint64, parents []uint64, err error) {
 	number := func(what, text string, below int64) int64 {
 		n, e := strconv.ParseInt(text, 10, 64)

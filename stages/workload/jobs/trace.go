@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// A Trace has the operations of a recorded or generated job, by rank, and what each waits for. ReadGOAL,
-// ReadHtsim, ReadSimCCL and ReadChakra read one.
+// A Trace has the operations of a recorded or generated job, by rank, and their dependencies. ReadGOAL,
+// ReadHtsim, ReadSimCCL and ReadChakra create one.
 type Trace struct {
 	Ranks int
 	ops   []op
-	// equalSizes means that a message and its receive have equal sizes. Otherwise the receive may be larger, as
-	// the buffer of an MPI receive may be.
+	// equalSizes means that a message and its receive have equal sizes. Otherwise the receive may be larger,
+	// as for MPI, where a receive has a buffer.
 	equalSizes bool
 	memory     memory
 }
@@ -45,18 +45,19 @@ const (
 	opCollective
 )
 
-// memory bounds the operations and dependencies of a trace.
+// memory limits the memory of the operations and dependencies of a trace.
 type memory struct {
 	limit, used int64 // bytes; a limit of 0 is none
 }
 
-// What an operation and a dependency take, with the nodes and lists that Flows makes of them.
+// These are the bytes that an operation and a dependency use, including the nodes and lists that Flows
+// creates for them.
 const (
 	opMemory         = 768
 	dependencyMemory = 64
 )
 
-// ErrMemory is wrapped by the error for a trace that does not fit into the memory that it may take.
+// ErrMemory is wrapped by the error for a trace that exceeds its memory limit.
 var ErrMemory = errors.New("needs more memory than it may take")
 
 func (m *memory) take(bytes int64) error {
@@ -73,7 +74,7 @@ func (t *Trace) add(o op) error {
 	return t.memory.take(opMemory)
 }
 
-// waitFor makes the last operations, one for each list of ids, wait for the operations with these ids.
+// waitFor makes the last operations depend on others. There is a list of ids for each of them.
 func (t *Trace) waitFor(lists [][]uint64, byID map[uint64]int, thing string) error {
 	for i, ids := range lists {
 		o := &t.ops[len(t.ops)-len(lists)+i]
@@ -88,16 +89,16 @@ func (t *Trace) waitFor(lists [][]uint64, byID map[uint64]int, thing string) err
 	return nil
 }
 
-// Flows calls emit with the flows of the trace, rank i on hosts[i], each after those that it waits for, until
-// one fails or ctx ends.
+// Flows calls emit for each flow of the trace, after those that the flow depends on, until emit fails or ctx
+// ends. Rank i is hosts[i].
 //
-// A message ends for its sender and its receiver when it is delivered. A message to the same rank is a
-// compute step without time, and a message of no bytes has one byte. Messages match in the order of the trace
-// by sender, receiver and tag; the k-th collective of a group is the same at all of its ranks. Errors: too
-// few hosts, operations without their counterpart or of another size, operations that wait for each other.
+// A message ends for both its sender and its receiver when it has been delivered. A message of a rank to
+// itself is a compute step of no duration. A message without bytes has one byte. Messages are matched by
+// sender, receiver and tag, in the order of the trace. The k-th collective of a group is the same one at all
+// of its ranks. It returns an error if there are too few hosts, if an operation has no counterpart or one of
+// another size, or if operations wait for each other.
 //
-// The flows and what they wait for are linear in the operations and their dependencies, apart from
-// collectives.
+// Apart from collectives, the number of flows and of their dependencies is linear in those of the operations.
 func (t *Trace) Flows(ctx context.Context, hosts []int32, emit func(*Flow) error) error {
 	if t.Ranks > len(hosts) {
 		return fmt.Errorf("%d ranks, but the topology has %d hosts", t.Ranks, len(hosts))
@@ -118,7 +119,7 @@ func (t *Trace) Flows(ctx context.Context, hosts []int32, emit func(*Flow) error
 	return p.play(ctx)
 }
 
-// WriteCSV writes the flows of the trace as a flow file of one service, the job, rank i on the host of id
+// WriteCSV writes the flows of the trace as a flow file with one service, the job. Rank i is the host with id
 // hosts[i]. It returns the number of flows.
 func (t *Trace) WriteCSV(ctx context.Context, out io.Writer, job string, hosts []int32) (flows int64, err error) {
 	w := csv.NewWriter(out)
@@ -149,7 +150,7 @@ func (t *Trace) WriteCSV(ctx context.Context, out io.Writer, job string, hosts [
 
 const maxLineBytes = 1 << 20
 
-// eachLine reads the lines of a file, counts them, and names the one of an error.
+// eachLine calls a function for each line of a file. It adds the line number to an error.
 func eachLine(in io.Reader, line *int, read func(text string) error) (err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLineBytes)

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Training is a model that ranks train together, divided in the order of Megatron-LM (Narayanan et al.,
-// SC'21): rank t + Tensor × (d + Data × p) has tensor slice t, data slice d and pipeline stage p.
+// Training describes a model that ranks train together. Ranks are numbered as in Megatron-LM (Narayanan et
+// al., SC'21): rank t + Tensor × (d + Data × p) has tensor slice t, data slice d and pipeline stage p.
 //
-// Each stage has an equal part of the layers, and runs the schedule 1F1B of that paper: stage p of P begins
-// with P-p-1 micro-batches forward, continues with one forward and one backward alternately, and ends with the
-// rest backward. It sends activations to the next stage, and their gradients back, while it goes on. A layer
-// is its compute, two all-reduces of TensorBytes by the Tensor ranks that share it (Shoeybi et al.,
-// arXiv:1909.08053), and two all-to-alls of ExpertBytes by Expert ranks of successive data slices (Lepikhin
-// et al., GShard, ICLR'21), in both directions. At the end of the last micro-batch the Data ranks all-reduce
-// GradientBytes of each layer, one layer after the other.
+// All stages have the same number of layers, and follow the schedule 1F1B of that paper. Stage p of P begins
+// with P-p-1 micro-batches forward, then alternates between one forward and one backward, and ends with the
+// remaining ones backward. It continues while it sends activations to the next stage, and their gradients
+// back. A layer has a compute step, two all-reduces of TensorBytes among the Tensor ranks that share it
+// (Shoeybi et al., arXiv:1909.08053), and two all-to-alls of ExpertBytes among Expert ranks of successive
+// data slices (Lepikhin et al., GShard, ICLR'21), in each direction. At the end of the last micro-batch, the
+// Data ranks all-reduce GradientBytes of each layer, one layer after the other.
 type Training struct {
 	Data         int     `json:"data"`
 	Tensor       int     `json:"tensor"`
@@ -24,19 +24,18 @@ type Training struct {
 	Expert       int     `json:"expert"` // divides Data
 	MicroBatches int     `json:"micro_batches"`
 	Layers       []Layer `json:"layers"`
-	// LocalBps is the bandwidth inside a server, from one of the Tensor ranks to the next; their all-reduces
-	// then are compute time, 2 (n-1)/n TensorBytes / LocalBps each, as in an idle ring. 0: they cross the
-	// network.
+	// LocalBps is the bandwidth between Tensor ranks inside a server. Their all-reduces are then compute
+	// steps of 2 (n-1)/n TensorBytes / LocalBps each, as in an idle ring. If it is 0, they cross the network.
 	LocalBps int64 `json:"local_bps,omitempty"`
-	// Gradients is the algorithm of all-reduce.
+	// Gradients is the algorithm of the all-reduce of gradients.
 	Gradients string `json:"gradients"`
-	// Overlap lets the gradients of a layer be sent while the layers before it compute; else all are sent at the
-	// end.
+	// Overlap sends the gradients of a layer while earlier layers compute. Otherwise all gradients are sent
+	// at the end.
 	Overlap bool `json:"overlap"`
 }
 
-// Layer is a number of successive layers, what one rank computes of each for one micro-batch, and what it
-// sends.
+// Layer describes a number of successive layers: the compute time of one rank for one micro-batch in each of
+// them, and the bytes that it sends.
 type Layer struct {
 	Count           int   `json:"count"`
 	ForwardNS       int64 `json:"forward_ns"`
@@ -47,8 +46,8 @@ type Layer struct {
 	ExpertBytes     int64 `json:"expert_bytes"`
 }
 
-// MaxMicroBatches, MaxLayers, their product and maxComputeNS, of a micro-batch in one direction, bound a
-// model.
+// MaxMicroBatches, MaxLayers, their product and maxComputeNS (for one micro-batch in one direction) limit the
+// size of a model.
 const (
 	MaxMicroBatches = 100_000
 	MaxLayers       = 100_000
@@ -105,7 +104,7 @@ type trainer struct {
 	did      []int // by stage: operations
 }
 
-// progress is what a stage has sent on in one direction.
+// progress has the micro-batches that a stage has forwarded in one direction.
 type progress struct {
 	done    int       // micro-batches
 	arrives [][]int64 // by micro-batch: the flows of each rank of the stage
@@ -121,7 +120,7 @@ func newTrainer(g *generator, t *Training) *trainer {
 	return x
 }
 
-// iterate runs what stages can, until all have done all.
+// iterate runs the micro-batches of all stages in an order that satisfies their dependencies.
 func (x *trainer) iterate() {
 	for left := 2 * x.MicroBatches * x.Pipeline; left > 0; {
 		for p := range x.Pipeline {
@@ -143,7 +142,7 @@ func (x *trainer) iterate() {
 	}
 }
 
-// step runs the next micro-batch of a stage, if what it needs was sent.
+// step runs the next micro-batch of a stage, if its input has been sent.
 func (x *trainer) step(p int) bool {
 	k := x.did[p]
 	m := x.MicroBatches
@@ -188,7 +187,7 @@ func (x *trainer) step(p int) bool {
 	return true
 }
 
-// A direction is that of a micro-batch through the layers of a model.
+// A direction of a micro-batch through the layers of a model is forward or backward.
 type direction int
 
 const (
@@ -196,7 +195,8 @@ const (
 	backwardPass
 )
 
-// compute runs the layers of a stage for a micro-batch. Layers between which nothing is sent are one compute step.
+// compute runs the layers of a stage for one micro-batch. Layers with no communication between them are one
+// compute step.
 func (x *trainer) compute(p int, way direction, micro int) {
 	ranks := x.stage(p)
 	last := way == backwardPass && micro == x.MicroBatches-1
@@ -235,8 +235,8 @@ func (x *trainer) compute(p int, way direction, micro int) {
 	x.generator.compute(ranks, ns)
 }
 
-// among runs a collective in each group of n ranks, stride apart, of a stage. A rank begins after the flows
-// that it has in each of some lists by rank, and ends with those that the last one then has.
+// among runs a collective in each group of n ranks of a stage whose numbers are stride apart. A rank begins
+// after its flows in the given lists. Its entry in the last list becomes the flows after which it ends.
 func (x *trainer) among(ranks []int, n, stride int, c Collective, kind string, lists ...[][]int64) {
 	for _, group := range groups(ranks, n, stride) {
 		after := make([][]int64, n)
@@ -251,7 +251,7 @@ func (x *trainer) among(ranks []int, n, stride int, c Collective, kind string, l
 	}
 }
 
-// reduce sends the gradients of a layer once those before it are sent.
+// reduce sends the gradients of a layer after those of earlier layers.
 func (x *trainer) reduce(p int, l Layer) {
 	c := Collective{Kind: "all-reduce", Algorithm: x.Gradients, Bytes: l.GradientBytes}
 	x.among(x.stage(p), x.Data, x.Tensor, c, gradients, x.tail, x.sending)
@@ -262,7 +262,7 @@ func (x *trainer) stage(p int) []int {
 	return x.all[p*n:][:n]
 }
 
-// groups divides ranks into groups of n whose members stand stride apart.
+// groups divides ranks into groups of n ranks whose numbers are stride apart.
 func groups(ranks []int, n, stride int) (all [][]int) {
 	for first := 0; first < len(ranks); first += n * stride {
 		for k := range stride {
