@@ -4,8 +4,9 @@
 //	topology + flow file, ingested workload ─► Scenario ─► Network, Workload, Params, Canonical ─► IDOf
 //	base scenario ─► Changes.Apply ─► changed network and canonical form ─► id of the changed scenario
 //
-// The id is a digest of the canonical form, which holds what the rows of the results depend on and nothing
-// else: two spellings of a scenario have one id. Every error names the file, the line and the key.
+// The id is a digest of the canonical form, which has everything that the rows of the results depend on, and
+// nothing else. Two spellings of a scenario therefore have the same id. Every error names the file, the line
+// and the key.
 package scenario
 
 import (
@@ -31,30 +32,30 @@ import (
 // Changes make one scenario out of another.
 type Changes struct {
 	Do []Change
-	// FailTier are the cables of which changes "fail random:K" draw K that are up, by the scenario's seed and
-	// Draw: another Draw, other cables.
+	// FailTier has the cables from which changes "fail random:K" draw K that are up. The draw depends on the
+	// scenario's seed and on Draw.
 	FailTier string
 	Draw     uint64
-	// PathMoves change the choice of paths, and add events.
+	// PathMoves change the choice of paths and add events.
 	PathMoves moves.Text
-	// Settings change the transport, the switches and the choice of paths, as keys of a scenario file
+	// Settings change the transport, the switches and the choice of paths, as keys of a scenario file do
 	// (IsSetting).
 	Settings []Setting
-	// FoundStarts lets flows start when the simulation of the base's whole network found that they do, and no
-	// flow wait for others.
+	// FoundStarts makes flows start at the times that the simulation of the base's whole network found. No
+	// flow then waits for others.
 	FoundStarts bool
 
 	Name             string // of the scenario that comes of it; empty: the base's, and what was changed
 	AllowUnreachable bool
 }
 
-// A Change is one change, as flag --KIND TEXT of what-if states it.
+// A Change is one change, as stated by flag --KIND TEXT of what-if.
 type Change struct {
 	kind int // place in changeKinds
 	make func(*application) error
 }
 
-// changeKinds are the kinds of changes, in the order in which they are made. parse reads the text of one.
+// changeKinds are the kinds of changes, in the order in which they are applied. parse parses the text of one.
 var changeKinds = []struct {
 	name  string
 	of    string // the kind of change, as part of a key of a sweep
@@ -68,7 +69,7 @@ var changeKinds = []struct {
 	{"move", ".SERVICE", parseMove},
 }
 
-// ParseChange reads a change. Whether a network has what it names is checked when it is made (Apply).
+// ParseChange parses a change. Apply checks later whether the network has what the change names.
 func ParseChange(kind, text string) (c Change, err error) {
 	var names []string
 	for i, k := range changeKinds {
@@ -90,8 +91,8 @@ func IsSetting(key string) bool {
 		"receivers", "weights", "events"}, top)
 }
 
-// canonicalChanges are what a scenario has of changes that a scenario file cannot say. They follow
-// those of its base, step after step.
+// canonicalChanges are the changes of a scenario that a scenario file cannot state. They follow those of its
+// base, step by step.
 type canonicalChanges struct {
 	Cables    [][4]int64            `json:"cables,omitempty"`    // added: ends, bps, ns, by ends
 	Bandwidth [][3]int64            `json:"bandwidth,omitempty"` // ends and bps, by ends
@@ -105,7 +106,7 @@ type canonicalFlowChange struct {
 	Move  map[string][]int   `json:"move,omitempty"`
 }
 
-// Applied is what Apply has done.
+// Applied describes what Apply did.
 type Applied struct {
 	*Settled
 	Descriptions []string             // a description of each change
@@ -113,7 +114,7 @@ type Applied struct {
 	Flows        workload.FlowChanges // the base's are shared where none does
 }
 
-// A CableChange says how a cable differs from what it was.
+// A CableChange is a cable that changed, with its properties before and after.
 type CableChange struct {
 	Cable              string `json:"cable"`          // A:B by the names of its ends
 	Down               bool   `json:"down,omitempty"` // it was up
@@ -122,12 +123,12 @@ type CableChange struct {
 	BandwidthBps       int64  `json:"bandwidth_bps"`
 	BeforeDelayNS      int64  `json:"before_delay_ns"`
 	DelayNS            int64  `json:"delay_ns"`
-	// LongerNS is the delay of other cables of both ends, if that of an added one is the default and far below
-	// it.
+	// LongerNS is set for an added cable with the default delay. It is the delay of other cables at both
+	// ends, if that is much longer.
 	LongerNS int64 `json:"longer_ns,omitempty"`
 }
 
-// An application makes changes to a network and to the canonical form of its scenario, step by step.
+// An application applies changes to a network and to the canonical form of its scenario, step by step.
 type application struct {
 	*Changes
 	n            *topology.Network
@@ -143,7 +144,7 @@ func (a *application) describe(format string, args ...any) {
 	a.descriptions = append(a.descriptions, fmt.Sprintf(format, args...))
 }
 
-// Apply makes the changes to a network, to the transport and to the canonical form of its scenario.
+// Apply applies the changes to a network, to the transport and to the canonical form of its scenario.
 func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p simkernel.Params) (*Applied, error) {
 	a := &application{Changes: c, n: n, seed: seed,
 		flows: workload.FlowChanges{Scale: map[string]float64{}, Move: map[string][]int{}}}
@@ -213,7 +214,7 @@ func (a *application) changeSettings() (err error) {
 	return err
 }
 
-// changedCables compares a network with its links before.
+// changedCables returns the cables of a network that differ from its earlier links.
 func changedCables(n *topology.Network, before []topology.Link) (list []CableChange) {
 	for i := 0; i < len(n.Links); i += 2 {
 		l := n.Links[i]
@@ -238,7 +239,7 @@ func changedCables(n *topology.Network, before []topology.Link) (list []CableCha
 	return list
 }
 
-// longest is the longest delay of a node's cables.
+// longest returns the longest delay of a node's cables.
 func longest(links []topology.Link, node int32) (ns int64) {
 	for _, l := range links {
 		if l.Src == node {
@@ -248,7 +249,7 @@ func longest(links []topology.Link, node int32) (ns int64) {
 	return ns
 }
 
-// String is one line for people.
+// String returns one line for users.
 func (c CableChange) String() string {
 	switch {
 	case c.Added && c.LongerNS > 0:
@@ -270,7 +271,7 @@ func (c CableChange) String() string {
 	return c.Cable + " " + strings.Join(parts, ", ")
 }
 
-// cutValue cuts NAME=VALUE at the last equals sign.
+// cutValue splits NAME=VALUE at the last equals sign.
 func cutValue(text string) (name, value string, err error) {
 	at := strings.LastIndexByte(text, '=')
 	if at < 0 {
@@ -279,7 +280,7 @@ func cutValue(text string) (name, value string, err error) {
 	return text[:at], text[at+1:], nil
 }
 
-// parseAddition reads a cable to install, A:B=BANDWIDTH[,DELAY].
+// parseAddition parses a cable to add, A:B=BANDWIDTH[,DELAY].
 func parseAddition(text string) (func(*application) error, error) {
 	ends, value, err := cutValue(text)
 	if err != nil {
@@ -311,7 +312,7 @@ func parseAddition(text string) (func(*application) error, error) {
 	}, err
 }
 
-// parseFailure reads what goes down, as Scenario.Fail, or random:K.
+// parseFailure parses what fails, as in Scenario.Fail, or random:K.
 func parseFailure(text string) (func(*application) error, error) {
 	number, random := strings.CutPrefix(text, "random:")
 	if !random {
@@ -352,7 +353,7 @@ func (a *application) fail(text string) error {
 	return nil
 }
 
-// parseBandwidth reads CABLES=SPEED or CABLES=SHARE%.
+// parseBandwidth parses CABLES=SPEED or CABLES=SHARE%.
 func parseBandwidth(text string) (func(*application) error, error) {
 	selector, value, err := cutValue(text)
 	if err != nil {
@@ -379,7 +380,7 @@ func parseDelay(text string) (func(*application) error, error) {
 	}, err
 }
 
-// setCables gives cables another value, and keeps it in a list of the canonical form where it is another one.
+// setCables sets a value of cables. It adds those whose value changes to a list of the canonical form.
 func (a *application) setCables(selector string, list *[][3]int64, of func(*topology.Link) (was, is int64),
 	set func(a, b int32, value int64) error) error {
 	cables, err := a.n.Select(selector)
@@ -393,7 +394,7 @@ func (a *application) setCables(selector string, list *[][3]int64, of func(*topo
 	return err
 }
 
-// parseScale reads SERVICE=FACTOR, or several with commas between them.
+// parseScale parses SERVICE=FACTOR, or several separated by commas.
 func parseScale(text string) (func(*application) error, error) {
 	parts := strings.Split(text, ",")
 	if slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(p, "=") }) { // a name with a comma
@@ -424,7 +425,7 @@ func parseScale(text string) (func(*application) error, error) {
 	}, nil
 }
 
-// parseFactor reads 1.5, 150%, +50% or -20%.
+// parseFactor parses 1.5, 150%, +50% or -20%.
 func parseFactor(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	x, err := strconv.ParseFloat(number, 64)

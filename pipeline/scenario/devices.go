@@ -19,17 +19,18 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// Switches are the switches of a scenario: key switches of its file. The zero value has unlimited buffers.
+// Switches are the settings of a scenario's switches: key switches of its file. The zero value has unlimited
+// buffers.
 type Switches struct {
 	network.BufferParams
 	OfTopology bool // size and alpha are what the configurations of the switches state
 }
 
-// ofTopology as the size of a buffer, or as classes, stands for what the configurations of the switches
-// state.
+// ofTopology, as the size of a buffer or as classes, means the settings in the configurations of the
+// switches.
 const ofTopology = "topology"
 
-// parseBuffer reads the size of a buffer: "400KB", or "topology", which leaves the size as it is.
+// parseBuffer parses the size of a buffer: "400KB", or "topology", which does not change the size.
 func (w *Switches) parseBuffer(text string) (int64, error) {
 	w.OfTopology = text == ofTopology
 	if w.OfTopology {
@@ -42,7 +43,7 @@ func (w *Switches) parseBuffer(text string) (int64, error) {
 	return bytes, err
 }
 
-// readPFC reads whether the switches pause links.
+// readPFC reads whether switches pause links.
 func readPFC(to *bool) func(tree.Field) error {
 	return func(f tree.Field) error {
 		if tree.ReadBool(to)(f) != nil {
@@ -53,7 +54,7 @@ func readPFC(to *bool) func(tree.Field) error {
 	}
 }
 
-// readSwitches reads key switches. A threshold that is not given follows PFC.
+// readSwitches reads key switches. If no threshold is stated, it depends on PFC.
 func (r *scenarioReader) readSwitches(f tree.Field) error {
 	w := &r.switches
 	unstated := Switches{BufferParams: network.BufferParams{PFC: w.PFC}}
@@ -87,7 +88,7 @@ func (r *scenarioReader) readSwitches(f tree.Field) error {
 	return err
 }
 
-// readClasses reads the traffic classes, or "topology", or an object of changes by the name of a class.
+// readClasses reads the traffic classes, "topology", or an object with changes by name of the class.
 func (r *scenarioReader) readClasses(f tree.Field) error {
 	had := slices.Clone(r.classes)
 	if len(had) == 0 && f.Value.Kind == tree.Object {
@@ -143,7 +144,7 @@ func (r *scenarioReader) readClasses(f tree.Field) error {
 	return f.Fail(err)
 }
 
-// parseDSCP reads a DSCP (RFC 2474).
+// parseDSCP parses a DSCP (RFC 2474).
 func parseDSCP(text string) (int16, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n > 63 {
@@ -152,7 +153,7 @@ func parseDSCP(text string) (int16, error) {
 	return int16(n), nil
 }
 
-// Classes are the queues of the ports; nil: there is one.
+// Classes are the queues of the ports. With nil, each port has one queue.
 func (s *Scenario) Classes() ([]step.TrafficClass, error) {
 	classes := slices.Clone(s.classes)
 	if s.ofSwitches {
@@ -183,12 +184,13 @@ func readAlpha(to *float64) func(tree.Field) error {
 	return tree.ReadFloat(to, false, "1/1024 to 1024", func(x float64) bool { return x >= 1.0/1024 && x <= 1024 })
 }
 
-// A Refusal is the error for settings that do not go together or cannot be simulated: a mistake of the user.
+// A Refusal is the error for settings that exclude each other or cannot be simulated. It is a mistake of the
+// user.
 type Refusal struct{ Err error }
 
 func (e Refusal) Error() string { return e.Err.Error() }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e Refusal) Unwrap() error { return e.Err }
 
 // SetDefaults sets the threshold if none is stated.
@@ -204,7 +206,7 @@ func (w *Switches) SetDefaults() {
 	}
 }
 
-// Buffers are the packet buffers of the switches; the zero value is unlimited. The network must have been
+// Buffers returns the packet buffers of the switches. The zero value is unlimited. The network must have been
 // built.
 func (s *Scenario) Buffers() (network.BufferParams, error) {
 	b := s.switches.BufferParams
@@ -243,8 +245,8 @@ func (s *Scenario) settingsNotef(format string, args ...any) {
 	s.switchNotes = append(s.switchNotes, "switch settings: "+fmt.Sprintf(format, args...))
 }
 
-// takeMarking sets the marking thresholds, which the switches state in bytes and the model in bytes per Gbps,
-// unless the scenario file has its own.
+// takeMarking sets the marking thresholds, unless the scenario file states them. Switches state them in
+// bytes, and the model in bytes per Gbps.
 func (s *Scenario) takeMarking(l *format.Loaded) {
 	type thresholds struct{ min, max, percent int64 }
 	var all []thresholds
@@ -290,8 +292,8 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	}
 }
 
-// takeBuffer notes the packet memory of the switches: the largest pool, and the dynamic threshold of most
-// profiles of it.
+// takeBuffer sets the packet memory of the switches: the size of the largest pool, and the dynamic threshold
+// of most of its profiles.
 func (s *Scenario) takeBuffer(l *format.Loaded) {
 	var sizes, thresholds, reserves []int64
 	for _, of := range l.Settings {
@@ -335,9 +337,9 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 	s.takePFC(l)
 }
 
-// takePFC notes the BUFFER_PROFILE that most switches have for lossless priority groups: it has a headroom,
-// xoff, which is that of ports of the speed in its name (pg_lossless_40000_5m_profile: 40,000 Mbps), if that
-// has one.
+// takePFC sets the headroom (xoff) of the BUFFER_PROFILE that most switches have for lossless priority
+// groups. If the name of the profile has a speed, as in pg_lossless_40000_5m_profile (40,000 Mbps), the
+// headroom is that of ports with this speed.
 func (s *Scenario) takePFC(l *format.Loaded) {
 	var profiles []network.BufferParams
 	slowest, _ := l.Network.HostBps()
@@ -363,15 +365,16 @@ func (s *Scenario) takePFC(l *format.Loaded) {
 	}
 }
 
-// marksOf returns the speed of most ports, and what turns marking thresholds there into bytes per Gbps.
+// marksOf returns the speed of most ports, and a function that converts marking thresholds there to bytes per
+// Gbps.
 func marksOf(l *format.Loaded) (gbps float64, perGbps func(bytes int64) int64) {
 	gbps = float64(portSpeed(l.Network)) / 1e9
 	return gbps, func(bytes int64) int64 { return int64(math.Round(float64(bytes) / gbps)) }
 }
 
-// takeQueues notes the classes of the switches: the queues that most of their ports have, with the thresholds
-// of their WRED_PROFILE if the transport has marks and the scenario file does not state them. A queue without
-// one does not mark.
+// takeQueues sets the classes of the switches: the queues that most of their ports have. If the transport
+// uses marks and the scenario file does not state thresholds, it also sets those of the queues' WRED_PROFILE.
+// A queue without a profile does not mark.
 func (s *Scenario) takeQueues(l *format.Loaded) {
 	var ports []format.PortQueues
 	for _, of := range l.Settings {
@@ -413,7 +416,7 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 		"bytes: no marks) of most of %d ports: %s%s", len(ports), strings.Join(listed, ", "), rest)
 }
 
-// origin says where a value stands first.
+// origin returns the first source of a value.
 func origin(l *format.Loaded, name string, value int64) string {
 	for _, of := range l.Settings {
 		for _, k := range of.Taken {
@@ -425,8 +428,8 @@ func origin(l *format.Loaded, name string, value int64) string {
 	return strings.ReplaceAll(name, "_", " ")
 }
 
-// mostCommon returns the value that occurs most often, the first of several, and says how many others there
-// are.
+// mostCommon returns the most frequent value, or the first of several, and a text with the number of the
+// others.
 func mostCommon[T comparable](values []T) (best T, rest string) {
 	count := map[T]int{}
 	for _, v := range values {
@@ -445,7 +448,7 @@ func mostCommon[T comparable](values []T) (best T, rest string) {
 	return best, rest
 }
 
-// portSpeed is the bandwidth that most ports of switches have, the lowest of several.
+// portSpeed returns the bandwidth that most ports of switches have, or the lowest of several.
 func portSpeed(n *topology.Network) int64 {
 	var speeds []int64
 	for i := range n.Links {
@@ -479,7 +482,7 @@ func parseWindow(text string) (int64, error) {
 }
 
 // readWindow reads key window: a value for all paths, or one for each class of paths
-// (simkernel.WANRoundTripNS); a class that is not named has auto.
+// (simkernel.WANRoundTripNS). A class that is not named has auto.
 func (r *scenarioReader) readWindow(f tree.Field) error {
 	p := &r.params
 	p.SetWindow(simkernel.AutoWindow)
@@ -494,18 +497,18 @@ func (r *scenarioReader) readWindow(f tree.Field) error {
 	return err
 }
 
-// markKeys are the keys of marking thresholds. Where a file has one, the thresholds of long links are those,
-// too.
+// markKeys are the keys of marking thresholds. If a file has one of them, its value also applies to long
+// links.
 var markKeys = []string{"mark_per_gbps", "min_mark_per_gbps", "max_mark_per_gbps"}
 
-// paramsOf returns the default constants for a transport in a scenario: windows are fitted to paths.
+// paramsOf returns the default constants of a transport in a scenario, where windows are fitted to paths.
 func paramsOf(t simkernel.Transport) simkernel.Params {
 	p := simkernel.ParamsOf(t)
 	p.SetWindow(simkernel.AutoWindow)
 	return p
 }
 
-// readTransport reads the kind first, since it decides which other keys exist.
+// readTransport reads the kind first, because it decides which other keys exist.
 func (r *scenarioReader) readTransport(f tree.Field) error {
 	kind := f.Of("kind")
 	if kind.Value != nil {
@@ -574,9 +577,9 @@ func readKey(k simkernel.Key) func(tree.Field) error {
 	return tree.ReadFloat(k.Float, percent, want, k.Contains)
 }
 
-// A canonicalTransport is the canonical form of the transport: the constants that all transports share
-// and DCTCP's, and under the transport's name those of it alone. Constants of other transports are
-// left out, so that scenarios keep their ids when transports are added.
+// A canonicalTransport is the canonical form of the transport. It has the constants that all transports share
+// and those of DCTCP. The constants of another transport are below its name. Constants of other transports
+// are omitted, so that scenarios keep their ids when transports are added.
 type canonicalTransport simkernel.Params
 
 // MarshalJSON writes the canonical form.
@@ -596,7 +599,8 @@ func (t canonicalTransport) MarshalJSON() ([]byte, error) {
 		AdditiveIncreaseBps float64 `json:"additive_increase_bps"`
 		MinRateBps          float64 `json:"min_rate_bps"`
 		MarkBytesPerGbps    int64   `json:"mark_bytes_per_gbps"`
-		// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+		// Keys that were added later are omitted if they have no effect, so that older scenarios keep their
+		// ids.
 		WANWindowBytes *int64 `json:"wan_window_bytes,omitempty"` // if it differs from the other
 		StatedMarks    bool   `json:"stated_marks,omitempty"`     // if windows of long paths are fitted to them
 	}{

@@ -25,13 +25,13 @@ import (
 	"parsimon/stages/workload/jobs"
 )
 
-// canonicalVersion changes whenever the same scenario would come to other rows: a change of how
-// flows are drawn, paths are chosen or links are simulated.
+// canonicalVersion must change whenever the same scenario would yield other rows, because flows are drawn,
+// paths are chosen or links are simulated differently.
 const canonicalVersion = 1
 
-// The canonical form names files by their content, never by their path, and says everything in one
-// way only: failed cables by node ids in ascending order, spines and not oversubscription, all
-// defaults. It leaves out settings that change no row: the scenario's name, and allowances.
+// The canonical form identifies files by their content, not by their path, and has one form for each meaning:
+// failed cables by node ids in ascending order, spines instead of oversubscription, and all defaults. It
+// omits settings that do not affect rows: the scenario's name, and allowances.
 type canonicalScenario struct {
 	Version   int               `json:"version"`
 	Seed      uint64            `json:"seed"`
@@ -39,7 +39,7 @@ type canonicalScenario struct {
 	Fail      [][2]int32        `json:"fail"`
 	Workload  canonicalWorkload `json:"workload"`
 	Transport json.RawMessage   `json:"transport"` // canonicalTransport
-	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	// Keys that were added later are omitted if they have no effect, so that older scenarios keep their ids.
 	LoadOf   string               `json:"load_of,omitempty"` // "intact": the load was set before the failures
 	Changes  *canonicalChanges    `json:"changes,omitempty"`
 	Switches network.BufferParams `json:"switches,omitzero"`
@@ -52,11 +52,11 @@ type canonicalTopology struct {
 	Fabric *topology.FabricSpec `json:"fabric,omitempty"`
 	Graph  *canonicalGraph      `json:"graph,omitempty"`
 	Files  []string             `json:"files,omitempty"`
-	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	// Keys that were added later are omitted if they have no effect, so that older scenarios keep their ids.
 	Options json.RawMessage `json:"options,omitempty"`
 }
 
-// A canonicalGraph is its nodes in the order of their ids, and its cables, which number the links.
+// A canonicalGraph has the nodes in order of their ids, and the cables, whose order determines link ids.
 type canonicalGraph struct {
 	Hosts    []string   `json:"hosts"`
 	Switches []string   `json:"switches"`
@@ -83,7 +83,7 @@ type canonicalService struct {
 	Sigma  float64 `json:"sigma"`
 	Share  float64 `json:"share"`
 	Racks  []int   `json:"racks,omitempty"`
-	// Later keys are left out where they say nothing, so that older scenarios keep their ids.
+	// Keys that were added later are omitted if they have no effect, so that older scenarios keep their ids.
 	Pairs   [][2]int32 `json:"pairs,omitempty"`
 	Poisson bool       `json:"poisson,omitempty"`
 	TwinOf  string     `json:"twin_of,omitempty"`
@@ -91,10 +91,11 @@ type canonicalService struct {
 	DSCP    int16      `json:"dscp,omitempty"`
 }
 
-// A Settled is what is simulated of a scenario.
+// A Settled is a scenario in the form in which it is simulated.
 type Settled struct {
 	Network *topology.Network `json:"-"` // with what fails down
-	// Canonical is everything the results depend on, in JSON that is the same for scenarios that come to the same.
+	// Canonical has everything that the results depend on, in JSON. Scenarios with the same meaning have the
+	// same JSON.
 	Canonical json.RawMessage      `json:"canonical"`
 	Params    simkernel.Params     `json:"params"`
 	Switches  network.BufferParams `json:"switches,omitzero"` // zero: unlimited
@@ -126,7 +127,7 @@ func (s *Scenario) Settle() (*Settled, error) {
 	return c.settled(n, s.Params())
 }
 
-// canonicalTopology names files by the digest of their content, in the order in which the topology lists
+// canonicalTopology identifies files by the digest of their content, in the order in which the topology lists
 // them.
 func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	g := s.topology.generated
@@ -162,8 +163,8 @@ func (s *Scenario) canonicalTopology() (c canonicalTopology, err error) {
 	return c, err
 }
 
-// load reads the topology file. The digests of its files are taken before and compared after: the network that is read
-// is the one that the digests name.
+// load reads the topology file. It computes the digests of the files before reading them and compares them
+// afterwards, so that the digests identify what was read.
 func (s *Scenario) load() (*format.Loaded, error) {
 	files, err := format.Files(s.topology.file)
 	if err != nil {
@@ -196,7 +197,7 @@ func (s *Scenario) load() (*format.Loaded, error) {
 	return loaded, nil
 }
 
-// canonicalDelays are the delays that rules have given cables of the network, by ends.
+// canonicalDelays returns the delays that rules have set for cables, by their ends.
 func (s *Scenario) canonicalDelays(n *topology.Network) (delays [][3]int64, err error) {
 	for _, r := range s.topology.options.Delays {
 		cables, err := n.Select(r.Selector)
@@ -210,7 +211,7 @@ func (s *Scenario) canonicalDelays(n *topology.Network) (delays [][3]int64, err 
 	return delays, nil
 }
 
-// setCable sets the value of a cable in a list, which is sorted by ends.
+// setCable sets the value of a cable in a list that is sorted by ends.
 func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
 	row := [3]int64{int64(ends[0]), int64(ends[1]), value}
 	at, found := slices.BinarySearchFunc(list, row, func(a, b [3]int64) int { return slices.Compare(a[:2], b[:2]) })
@@ -221,8 +222,8 @@ func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
 	return list
 }
 
-// TopologyKey is the topology's part of the canonical form: equal for two scenarios exactly if their networks
-// are, before anything fails. Files count by their content.
+// TopologyKey is the part of the canonical form for the topology. Two scenarios have the same key exactly if
+// their networks are equal before anything fails. Files are identified by their content.
 func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 	c, err := s.canonicalTopology()
 	if err != nil {
@@ -278,7 +279,7 @@ func (c *canonicalScenario) failed(f topology.Failure) {
 	c.Fail = append(c.Fail, f.Ends)
 }
 
-// settled puts failures in order and says what follows from them.
+// settled sorts failures and adds their consequences.
 func (c *canonicalScenario) settled(n *topology.Network, p simkernel.Params) (*Settled, error) {
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
@@ -294,14 +295,14 @@ func (c *canonicalScenario) settled(n *topology.Network, p simkernel.Params) (*S
 	return &Settled{n, text, p, c.Switches, c.Classes, c.Moves}, err
 }
 
-// IDOf returns the id of a scenario with that canonical form (Settled): 16 hexadecimal digits, which
+// IDOf returns the id of a scenario with the canonical form of a Settled: 16 hexadecimal digits, which
 // lake.ParseScenarioID accepts.
 func IDOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:8])
 }
 
-// digestTree digests a file, or all files of a directory in the order of their names.
+// digestTree returns the digest of a file, or of all files of a directory in the order of their names.
 func (s *Scenario) digestTree(path string) ([]string, error) {
 	var digests []string
 	err := filepath.WalkDir(path, func(file string, e os.DirEntry, err error) error {
@@ -318,15 +319,15 @@ func (s *Scenario) digestTree(path string) ([]string, error) {
 	return digests, err
 }
 
-// A digestedFile is a file whose content was hashed.
+// A digestedFile is a file whose digest was computed.
 type digestedFile struct {
 	digest  string
 	size    int64
 	modTime time.Time
 }
 
-// FileDigest returns the digest of a file's content. The digest is kept for as long as the file's size and time are
-// the same, since flow files can be large.
+// FileDigest returns the digest of a file's content. The digest is kept as long as the file's size and time
+// do not change, because flow files can be large.
 func (s *Scenario) FileDigest(path string) (string, error) {
 	info, err := checkFile(path)
 	if err != nil {
@@ -356,7 +357,7 @@ func hashFile(path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// A ChangedError is the error of a file that was replaced or written to while a command was using it.
+// A ChangedError is the error for a file that was replaced or modified while a command was using it.
 type ChangedError struct{ Path string }
 
 // Error names the file.
@@ -364,8 +365,8 @@ func (e *ChangedError) Error() string {
 	return e.Path + " was changed while this command was using it: run the command again"
 }
 
-// CheckTouched reports a file whose size or time is not what it was when FileDigest read it. It is the cheap check
-// before the file is read again.
+// CheckTouched returns an error if a file's size or time has changed since FileDigest read it. It is a quick
+// check before the file is read again.
 func (s *Scenario) CheckTouched(path string) error {
 	info, err := checkFile(path)
 	if err != nil {
@@ -378,8 +379,9 @@ func (s *Scenario) CheckTouched(path string) error {
 	return s.CheckUnchanged(path)
 }
 
-// CheckUnchanged reports a file whose content is not what FileDigest last returned the digest of. A command that reads
-// a file after its digest calls it when the last byte is read: then what it read is what the digest names.
+// CheckUnchanged returns an error if a file's content has changed since the last call of FileDigest for it. A
+// command that reads a file after computing its digest calls this when it has read the last byte. The digest
+// then identifies what was read.
 func (s *Scenario) CheckUnchanged(path string) error {
 	digest, err := hashFile(path)
 	if err == nil && digest != s.digests[path].digest {
@@ -388,8 +390,8 @@ func (s *Scenario) CheckUnchanged(path string) error {
 	return err
 }
 
-// digestMatrix and digestSizes hash the numbers, so that a comment in a file changes nothing, and a
-// generated matrix is identified by its content.
+// digestMatrix and digestSizes compute the digest of the numbers, so that a comment in a file changes
+// nothing, and a generated matrix is identified by its content.
 func digestMatrix(m *workload.Matrix) string {
 	if m == nil { // the service has pairs
 		return ""
@@ -412,7 +414,7 @@ func digestSizes(c *workload.SizeCDF) string {
 	return BytesDigest(b)
 }
 
-// BytesDigest returns the digest of bytes as scenarios write it.
+// BytesDigest returns the digest of bytes in the form that scenarios contain.
 func BytesDigest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -28,8 +28,8 @@ type scenarioReader struct {
 	shipped bool   // there are no files beside it
 }
 
-// open parses a scenario file, or a shipped scenario by its name (datasets.Scenarios). dir is what paths in
-// it are relative to; "" for a shipped one, which may name no files.
+// open parses a scenario file, or a shipped scenario by name (datasets.Scenarios). Paths in the file are
+// relative to dir. dir is "" for a shipped scenario, which may not name files.
 func open(path string) (top tree.Field, dir string, err error) {
 	info, err := os.Stat(path)
 	folder := err == nil && info.IsDir() // which may be a lake that has the scenario's name
@@ -57,7 +57,7 @@ func open(path string) (top tree.Field, dir string, err error) {
 	return top, filepath.Dir(path), err
 }
 
-// parseYAML reads a file of one document, a mapping.
+// parseYAML parses a file with one document, which must be a mapping.
 func parseYAML(file string, data []byte) (tree.Field, error) {
 	if len(data) > 1<<20 {
 		return tree.Field{}, &tree.FieldError{File: file, Line: 1, Err: errors.New("a scenario file of more than " +
@@ -66,9 +66,9 @@ func parseYAML(file string, data []byte) (tree.Field, error) {
 	return tree.YAML(file, data)
 }
 
-// read reads a scenario. Each key has a function that reads it; an unknown key, a key given twice, and a
-// value out of its range are errors with the line (tree.FieldError). What can only be checked against the
-// topology (names of hosts, racks of a matrix) is checked when the network or the workload is built.
+// read reads a scenario. Each key has a function that reads it. An unknown key, a repeated key and a value
+// out of range are errors with their line (tree.FieldError). Values that depend on the topology, such as
+// names of hosts and racks of a matrix, are checked when the network or the workload is built.
 func read(top tree.Field, dir string) (*Scenario, error) {
 	r := &scenarioReader{newScenario(), dir, dir == ""}
 	r.Name = baseName(strings.TrimSuffix(top.File, " (shipped)"))
@@ -111,7 +111,7 @@ func (r *scenarioReader) keys() tree.Keys {
 	}
 }
 
-// path resolves a path of the file; each part of a pair with a comma by itself.
+// path resolves a path in the file. If there are two, separated by a comma, it resolves each of them.
 func (r *scenarioReader) path(f tree.Field) (string, error) {
 	text, err := f.Scalar()
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *scenarioReader) path(f tree.Field) (string, error) {
 }
 
 // readTopology reads a shipped topology by name, a file, or a network that the scenario file describes. The
-// options that complete a file (format.Options) go with a file only.
+// options for topology files (format.Options) are allowed only if the topology is a file.
 func (r *scenarioReader) readTopology(f tree.Field) error {
 	named := 0
 	var generated []*format.Generated
@@ -171,7 +171,7 @@ func (r *scenarioReader) readTopology(f tree.Field) error {
 	return nil
 }
 
-// parseTopologyFile reads a topology file of its own: the key clos, fabric or graph and no other.
+// parseTopologyFile reads a separate topology file, whose only key is clos, fabric or graph.
 func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	top, err := parseYAML(file, data)
 	if err != nil {
@@ -188,9 +188,9 @@ func (s *Scenario) parseTopologyFile(file string, data []byte) error {
 	return nil
 }
 
-// readWorkload reads key workload: a flow file, or services and jobs to generate flows from, but not both.
-// The load is the expected one of the most loaded link; exactly one of duration and flows_count says when to
-// stop.
+// readWorkload reads key workload: either a flow file, or services and jobs from which flows are generated.
+// The load is the expected load of the most loaded link. Exactly one of duration and flows_count ends the
+// workload.
 func (r *scenarioReader) readWorkload(f tree.Field) error {
 	w := &r.workload
 	err := f.Object(tree.Keys{
@@ -246,7 +246,8 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 	return nil
 }
 
-// readMove reads a text of PathMoves, readTexts those of a list. They are checked with the network.
+// readMove reads one text of PathMoves, and readTexts reads a list of them. They are checked when the network
+// is built.
 func (r *scenarioReader) readMove(to *string) func(tree.Field) error {
 	return func(f tree.Field) (err error) {
 		*to, err = f.Scalar()
@@ -255,7 +256,7 @@ func (r *scenarioReader) readMove(to *string) func(tree.Field) error {
 	}
 }
 
-// readBalance reads a balance, or those of switches: an object of SWITCHES: BALANCE.
+// readBalance reads one balance for all switches, or an object SWITCHES: BALANCE.
 func (r *scenarioReader) readBalance(f tree.Field) error {
 	if f.Value.Kind != tree.Object {
 		return r.readMove(&r.PathMoves.Balance)(f)
@@ -280,14 +281,14 @@ func (r *scenarioReader) readTexts(to *[]string) func(tree.Field) error {
 	}
 }
 
-// A topologySpec is a file or, if that is empty, a network that the scenario file describes.
+// A topologySpec is a file or, if the file is empty, a network that the scenario file describes.
 type topologySpec struct {
 	file      string
 	options   format.Options // of the file; delays go with both
 	generated *format.Generated
 }
 
-// setTopology takes a topology file, or one that ships, by its name.
+// setTopology sets the topology: a file, or a shipped one by name.
 func (s *Scenario) setTopology(name string) error {
 	_, err := format.Files(name)
 	if err == nil {
@@ -301,14 +302,15 @@ func (s *Scenario) setTopology(name string) error {
 	return s.parseTopologyFile(name+" (shipped)", shipped)
 }
 
-// SetTopologyOptions adds what a topology file does not say: hosts, what to leave out, speeds, delays and the
-// faults to repair. Only delays are for networks that are no file.
+// SetTopologyOptions sets what a topology file does not state: hosts, devices to exclude, speeds, delays and
+// the faults to repair. For networks that are not files, only delays are allowed.
 func (s *Scenario) SetTopologyOptions(o format.Options) {
 	s.topology.options = o
 	s.loaded = nil
 }
 
-// TopologyOptions are the options that were added to the topology so far, and whether it is a file.
+// TopologyOptions returns the options for the topology that were set so far, and whether the topology is a
+// file.
 func (s *Scenario) TopologyOptions() (o format.Options, isFile bool) {
 	return s.topology.options, s.topology.file != ""
 }
@@ -328,7 +330,7 @@ func (r *scenarioReader) readTopologyFile(path string) error {
 	return nil
 }
 
-// topologyOptionKeys read the keys that say what a topology file does not.
+// topologyOptionKeys read the keys of the options for topology files.
 func (r *scenarioReader) topologyOptionKeys() tree.Keys {
 	o := &r.topology.options
 	return tree.Keys{
@@ -346,7 +348,7 @@ func (r *scenarioReader) topologyOptionKeys() tree.Keys {
 	}
 }
 
-// IntactNetwork builds the topology as it is before anything fails.
+// IntactNetwork builds the topology as it is before any failure.
 func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 	if s.topology.file != "" {
 		if s.loaded == nil {
@@ -373,8 +375,8 @@ func (s *Scenario) IntactNetwork() (*topology.Network, error) {
 	return n, err
 }
 
-// TopologyNotes list the inferences from the topology file, which defaults apply and what was repaired. They
-// are empty until the network was built.
+// TopologyNotes lists the inferences from the topology file, the defaults that apply, and the repairs. It is
+// empty until the network has been built.
 func (s *Scenario) TopologyNotes() []string {
 	if s.loaded == nil {
 		return s.delayNotes
@@ -382,8 +384,8 @@ func (s *Scenario) TopologyNotes() []string {
 	return slices.Concat(s.loaded.Notes, s.switchNotes)
 }
 
-// canonicalOptions are the fields of format.Options that change a network, as the canonical form has them;
-// delays are there by cable.
+// canonicalOptions are the fields of format.Options that change a network. Delays are listed by cable
+// instead.
 type canonicalOptions struct {
 	HostPatterns    []string             `json:"host_patterns,omitempty"`
 	NodeList        string               `json:"node_list,omitempty"` // digest

@@ -24,30 +24,31 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A Scenario is topology, workload, transport and seed: everything the results depend on, and
-// little else. datasets/scenarios/small.yaml explains every key of its file.
+// A Scenario has the topology, the workload, the transport and the seed: everything that the results depend
+// on, and little else. datasets/scenarios/small.yaml explains every key of its file.
 //
-// Seed, Name, Fail, AllowUnreachable, MaxRejects and what the Set methods change may be changed
-// before the first use of the other methods.
+// Seed, Name, Fail, AllowUnreachable, MaxRejects and the fields that Set methods change must not be changed
+// after the first call of another method.
 type Scenario struct {
 	Name string // changes no result
 	Seed uint64 // below 2^63
-	// Fail lists failed elements, by ids or names: cables "A:B", nodes "A" with all of their cables, ports
+	// Fail lists failed elements by ids or names: cables "A:B", nodes "A" with all of their cables, and ports
 	// "DEVICE:PORT".
 	Fail []string
-	// AllowUnreachable counts flows between hosts that no path joins, instead of refusing them.
+	// AllowUnreachable counts flows between hosts without a path instead of returning an error.
 	AllowUnreachable bool
-	// MaxRejects is the share of the flow file's rows that may be unusable, 0 to 1.
+	// MaxRejects is the share of the flow file's rows that may be rejected, from 0 to 1.
 	MaxRejects float64
-	// PathMoves are the choice of paths, and events.
+	// PathMoves are the settings for the choice of paths, and events.
 	PathMoves moves.Text
 
 	topology topologySpec
 	loaded   *format.Loaded // what the topology file holds, once it was read
-	// loadedDigests are those of the files that loaded was read from: as the topology lists them, then the node list.
+	// loadedDigests are the digests of the files that loaded was read from, in the order of the topology,
+	// followed by that of the node list.
 	loadedDigests []string
 	delayNotes    []string // which cables of another topology have other delays
-	// Settings from the configurations of its switches.
+	// These settings come from the configurations of the switches.
 	switchNotes   []string
 	alphaStated   bool                  // key switches.alpha is there
 	switchBuffer  *network.BufferParams // size, alpha and reserve; nil: none is stated
@@ -75,8 +76,8 @@ type workloadSpec struct {
 	flowsCount   int64
 }
 
-// A serviceSpec is a service before it is made for a network: Matrix is that of a file, Hosts and Pairs are
-// not found.
+// A serviceSpec is a service before it is applied to a network. Matrix is as in the file, and Hosts and Pairs
+// have not been looked up.
 type serviceSpec struct {
 	workload.Service
 	matrixKind string // without a file
@@ -87,7 +88,7 @@ type serviceSpec struct {
 	hostsAt    tree.Field
 }
 
-// Limits of the values of a scenario.
+// These are the limits of the values of a scenario.
 const (
 	maxDurationNS = int64(1e15) // 11 days
 	maxFlows      = 1_000_000_000_000
@@ -102,15 +103,15 @@ func newScenario() *Scenario {
 	}
 }
 
-// ErrNoFile is Load's error for a name of neither a file nor a shipped scenario.
+// ErrNoFile is the error of Load if neither a file nor a shipped scenario has the name.
 var ErrNoFile = errors.New("there is no such file, nor does a scenario of that name ship")
 
-// Load reads a scenario file, or a shipped scenario by its name (datasets.Scenarios). Paths
-// in a file are relative to it. Errors name the file, the line and the key (*tree.FieldError).
+// Load reads a scenario file, or a shipped scenario by name (datasets.Scenarios). Paths in a file are
+// relative to it. Errors name the file, the line and the key (*tree.FieldError).
 func Load(path string) (*Scenario, error) { return LoadWith(path, nil) }
 
-// FromFiles is the scenario of a topology (a file as for format.Load, or the name of a
-// shipped one) and a flow file, with the defaults for all else.
+// FromFiles returns the scenario of a topology and a flow file, with defaults for everything else. The
+// topology is a file as for format.Load, or the name of a shipped one.
 func FromFiles(topologyName, flowFile string) (*Scenario, error) {
 	s := newScenario()
 	if _, err := checkFile(flowFile); err != nil {
@@ -121,7 +122,7 @@ func FromFiles(topologyName, flowFile string) (*Scenario, error) {
 	return s, s.setTopology(topologyName)
 }
 
-// Ingested names a workload that was ingested into a lake.
+// Ingested identifies a workload that was ingested into a lake.
 type Ingested struct {
 	ID      string
 	Digests []string // of everything that the flows come from
@@ -137,14 +138,14 @@ func FromWorkload(topologyName string, w Ingested) (*Scenario, error) {
 	return s, s.setTopology(topologyName)
 }
 
-// OfTopology returns a scenario without a workload, for what needs only the topology.
+// OfTopology returns a scenario without a workload, for uses that need only the topology.
 func OfTopology(topologyName string) (*Scenario, error) {
 	s := newScenario()
 	return s, s.setTopology(topologyName)
 }
 
-// Ingested returns the ingested workload of the scenario and the range of starts that was asked for, toNS
-// excluded; ok is false for other workloads.
+// Ingested returns the ingested workload of the scenario and the requested range of start times, without
+// toNS. ok is false for other workloads.
 func (s *Scenario) Ingested() (w Ingested, fromNS, toNS int64, ok bool) {
 	if s.workload.ingested == nil {
 		return w, 0, 0, false
@@ -156,9 +157,9 @@ func (s *Scenario) Ingested() (w Ingested, fromNS, toNS int64, ok bool) {
 	return *s.workload.ingested, s.workload.fromNS, toNS, true
 }
 
-// SetWindow keeps of an ingested workload the flows that start from the one time on and before the other: in
-// ns, or as RFC 3339 timestamps; empty is its beginning or its end. A part without flows is an error, and so
-// is a beginning that is not in ns.
+// SetWindow selects the flows of an ingested workload that start in a range of time, without its end. Times
+// are in ns or RFC 3339 timestamps. An empty text is the beginning or the end of the workload. It returns an
+// error if there are no such flows, or if the beginning is not a whole number of ns.
 func (s *Scenario) SetWindow(from, to string) (err error) {
 	if s.workload.ingested == nil {
 		return errors.New("only of an ingested workload can a part be taken")
@@ -188,14 +189,14 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 	return nil
 }
 
-// ErrNoFlows is wrapped by the error for a part of a workload in which no flow starts.
+// ErrNoFlows is wrapped by the error for a part of a workload without flows.
 var ErrNoFlows = errors.New("no flow in the part")
 
 func (w Ingested) span() string {
 	return fmt.Sprintf("from %s to %s", units.Time(w.FirstStartNS), units.Time(w.LastStartNS))
 }
 
-// checkFile refuses missing files, pipes and devices: opening a pipe would wait for its writer.
+// checkFile rejects missing files, pipes and devices, because opening a pipe would wait for its writer.
 func checkFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -211,17 +212,18 @@ func baseName(path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// FlowFile is the path of the flow file, and empty for workloads that are generated or come from the lake.
+// FlowFile returns the path of the flow file. It is empty for workloads that are generated or come from the
+// lake.
 func (s *Scenario) FlowFile() string { return s.workload.flowFile }
 
 func (s *Scenario) traced() bool { return s.workload.flowFile != "" || s.workload.ingested != nil }
 
-// MaxLoad is the expected load of the most loaded link, and 0 for traces.
+// MaxLoad returns the expected load of the most loaded link, or 0 for traces.
 func (s *Scenario) MaxLoad() float64 { return s.workload.maxLoad }
 
-// SetAll gives keys of a scenario file other values, at once, as flags of run do. A transport of another kind
-// has its default constants and the window that was. The scenario is unchanged if there is an error
-// (*tree.FieldError).
+// SetAll sets several keys of a scenario file at once, as flags of run do. If the transport changes, it gets
+// its default constants and keeps the window. If SetAll returns an error (*tree.FieldError), the scenario is
+// unchanged.
 func (s *Scenario) SetAll(settings []Setting) error {
 	top := &tree.Value{Kind: tree.Object}
 	before := *s
@@ -249,13 +251,13 @@ func (s *Scenario) SetAll(settings []Setting) error {
 	return err
 }
 
-// Network builds the topology, with what fails down.
+// Network builds the topology, including its failures.
 func (s *Scenario) Network() (*topology.Network, error) {
 	n, _, err := s.failedNetwork()
 	return n, err
 }
 
-// Moves are how paths move on the network of the scenario.
+// Moves returns the changes of paths on the scenario's network.
 func (s *Scenario) Moves(n *topology.Network) (*moves.Moves, error) {
 	m, err := s.PathMoves.Apply(n, nil)
 	var of *moves.TextError
@@ -284,9 +286,9 @@ func (s *Scenario) failedNetwork() (n *topology.Network, all []topology.Failure,
 	return n, all, nil
 }
 
-// Workload is what to generate on the network, whose racks the matrices are made for: by pods if all pods
-// have the same number of racks, else as if in one pod; likewise for a service that is confined to some racks
-// or hosts.
+// Workload returns the workload to generate on a network, with matrices for its racks. A matrix has pods if
+// all pods have the same number of racks, otherwise it treats all racks as one pod. The same applies to a
+// service that is confined to some racks or hosts.
 func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	if s.traced() {
 		return nil, errors.New("the flows come from a trace, there is nothing to generate")
@@ -345,7 +347,7 @@ func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	return v, nil
 }
 
-// A Setting gives a key of a scenario file another value.
+// A Setting is a key of a scenario file with a new value.
 type Setting struct {
 	Key   string // as in the file: workload.max_load, workload.services[0].sigma
 	Value string // as in the file
@@ -354,7 +356,7 @@ type Setting struct {
 // String is KEY=VALUE.
 func (s Setting) String() string { return s.Key + "=" + s.Value }
 
-// FullKey is the key as it is in a file, also where Key is a short name of it.
+// FullKey returns the key as in a file, also if Key is an alias.
 func (s Setting) FullKey() string {
 	if long, ok := aliases[s.Key]; ok {
 		return long
@@ -366,16 +368,16 @@ func (s Setting) FullKey() string {
 var aliases = map[string]string{"load.max": "workload.max_load", "window": "transport.window",
 	"mtu": "transport.payload"}
 
-// exclusive lists the keys of a mapping of which a file has one: setting one removes the others.
+// exclusive lists keys of a mapping that exclude each other. Setting one removes the others.
 var exclusive = [][]string{
 	{"topology.name", "topology.file", "topology.clos", "topology.fabric", "topology.graph"},
 	{"topology.clos.oversubscription", "topology.clos.spines_per_plane"},
 	{"workload.duration", "workload.flows_count"},
 }
 
-// LoadWith reads a scenario file or a shipped scenario, as Load does, with some keys changed. A transport of
-// another kind has its default constants and the file's window, unless settings before or after it change
-// them. Errors name the setting.
+// LoadWith reads a scenario file or a shipped scenario as Load does, with some keys changed. If the transport
+// changes, it gets its default constants and keeps the file's window, unless other settings change them.
+// Errors name the setting.
 func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	top, dir, err := open(path)
 	if err != nil {
@@ -410,7 +412,8 @@ func LoadWith(path string, settings []Setting) (*Scenario, error) {
 	return sc, err
 }
 
-// checkExclusive refuses settings of which a file has only one: the last one would count, without a word.
+// checkExclusive returns an error for settings that exclude each other. Otherwise the last one would silently
+// apply.
 func checkExclusive(settings []Setting) error {
 	for _, group := range exclusive {
 		var given []string
@@ -457,8 +460,8 @@ func apply(top *tree.Value, s Setting) error {
 	return set(top, strings.Split(key, "."), f.Value)
 }
 
-// set gives the key below an object a value. Objects on the way are made where they are missing; elements of
-// lists must be there: NAME[I], or NAME.ELEMENT where elements have names.
+// set sets the value of a key below an object. It creates missing objects on the path to the key. Elements of
+// lists must exist. They are written NAME[I], or NAME.ELEMENT if elements have names.
 func set(m *tree.Value, path []string, v *tree.Value) error {
 	name, at, err := element(path[0])
 	if err != nil {
@@ -499,7 +502,7 @@ func set(m *tree.Value, path []string, v *tree.Value) error {
 	return set(*place, path[1:], v)
 }
 
-// element reads NAME or NAME[I]; at is -1 for the former.
+// element parses NAME or NAME[I]. at is -1 for NAME.
 func element(text string) (name string, at int, err error) {
 	name, rest, ok := strings.Cut(text, "[")
 	if !ok {

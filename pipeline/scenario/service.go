@@ -16,7 +16,7 @@ import (
 	"parsimon/stages/workload/jobs"
 )
 
-// readServices reads services in the order of the file: a twin refers to a service before it.
+// readServices reads services in the order of the file, because a twin refers to an earlier service.
 func (r *scenarioReader) readServices(f tree.Field) error {
 	n := len(f.Value.Items)
 	if n > 10_000 {
@@ -29,8 +29,8 @@ func (r *scenarioReader) readServices(f tree.Field) error {
 	})
 }
 
-// readService reads one service. Racks and a matrix, or pairs, say who talks to whom; sizes, arrivals, sigma
-// and share say how much, and a twin takes these over from another service.
+// readService reads one service. Racks and a matrix, or pairs, determine who communicates. Sizes, arrivals,
+// sigma and share determine the amount of traffic; a twin copies them from another service.
 func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error) {
 	s = serviceSpec{Service: workload.Service{Sigma: 1, Share: 1}, matrixKind: workload.MatrixUniform, matrixSeed: 1}
 	err = item.Object(tree.Keys{
@@ -93,7 +93,7 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 	return s, nil
 }
 
-// service returns the service of that name among those read so far, or nil.
+// service returns the service with a name among those read so far, or nil.
 func (s *Scenario) service(name string) *serviceSpec {
 	i := slices.IndexFunc(s.workload.services, func(o serviceSpec) bool { return o.Name == name })
 	if i < 0 {
@@ -102,9 +102,9 @@ func (s *Scenario) service(name string) *serviceSpec {
 	return &s.workload.services[i]
 }
 
-// readMatrix reads the traffic matrix of a service: a kind, which is made for the scenario's network, or a
-// .csv or .json file of weights, [sending rack][receiving rack]; as text, or as an object with a seed of the
-// kind.
+// readMatrix reads the traffic matrix of a service. It is a kind of matrix that is generated for the
+// scenario's network, or a .csv or .json file of weights, [sending rack][receiving rack]. It is a text, or an
+// object with the seed of a generated matrix.
 func (r *scenarioReader) readMatrix(f tree.Field, s *serviceSpec) error {
 	kind := tree.ReadParsed(&s.matrixKind, func(text string) (string, error) {
 		if !slices.Contains(workload.MatrixKinds, text) {
@@ -130,8 +130,9 @@ func (r *scenarioReader) readMatrix(f tree.Field, s *serviceSpec) error {
 	return kind(f)
 }
 
-// readSizes reads the flow sizes of a service: a distribution that ships, one size for all flows, or a file
-// with a cumulative distribution. A name that ships comes before a file of the same name.
+// readSizes reads the flow sizes of a service: a shipped distribution, one size for all flows, or a file with
+// a cumulative distribution. The name of a shipped distribution takes precedence over a file of the same
+// name.
 func (r *scenarioReader) readSizes(f tree.Field, s *serviceSpec) error {
 	text, err := f.Scalar()
 	if err != nil {
@@ -159,8 +160,8 @@ func (r *scenarioReader) readSizes(f tree.Field, s *serviceSpec) error {
 	return err
 }
 
-// readRacks reads the numbers of the racks that a service is limited to, each once. Whether the network has
-// them is checked later (Workload), with racksAt for the message.
+// readRacks reads the numbers of the racks to which a service is confined. Each number may occur once.
+// Workload checks later whether the network has these racks, and uses racksAt in its message.
 func (s *serviceSpec) readRacks(f tree.Field) error {
 	s.Racks = []int{}
 	err := f.Each(func(item tree.Field) error {
@@ -196,7 +197,7 @@ func (s *serviceSpec) readPairs(f tree.Field) error {
 	})
 }
 
-// A jobSpec is a job before its ranks have hosts.
+// A jobSpec is a job before its ranks are placed on hosts.
 type jobSpec struct {
 	jobs.Job
 	ranks     int    // 0: as many as the list of hosts or the training has
@@ -205,7 +206,8 @@ type jobSpec struct {
 	at        tree.Field
 }
 
-// placements choose hosts for ranks from those that no earlier job has. racks has all racks of the network.
+// placements choose hosts for ranks among the hosts without an earlier job. racks has all racks of the
+// network.
 var placements = map[string]func(free []int32, ranks int, racks [][]int32, draw rng.Stream) []int32{
 	"contiguous": func(free []int32, ranks int, _ [][]int32, _ rng.Stream) []int32 {
 		return slices.Clone(free[:ranks])
@@ -240,7 +242,7 @@ var placements = map[string]func(free []int32, ranks int, racks [][]int32, draw 
 	},
 }
 
-// maxJobs is the most jobs of a scenario.
+// maxJobs is the maximum number of jobs of a scenario.
 const maxJobs = 1000
 
 func (r *scenarioReader) readJobs(f tree.Field) error {
@@ -284,7 +286,7 @@ func (s *jobSpec) readHosts(f tree.Field) (err error) {
 	return nil
 }
 
-// readSteps reads what all ranks do one after the other.
+// readSteps reads the steps that all ranks run, in order.
 func (s *jobSpec) readSteps(f tree.Field) error {
 	return f.Each(func(item tree.Field) error {
 		var step jobs.Step
@@ -348,8 +350,8 @@ func (s *jobSpec) readTraining(f tree.Field) error {
 // HasJobs reports whether the workload has jobs.
 func (s *Scenario) HasJobs() bool { return len(s.workload.jobs) > 0 }
 
-// Jobs are the jobs that run, checked, with their ranks on hosts of the network. The hosts of a job do not
-// depend on which jobs run.
+// Jobs returns the jobs that run, checked, with their ranks on hosts of the network. The hosts of a job do
+// not depend on which jobs run.
 func (s *Scenario) Jobs(n *topology.Network) (run []jobs.Job, err error) {
 	free := slices.Clone(n.Hosts())
 	for i, v := range s.workload.jobs {

@@ -4,14 +4,15 @@
 //	                                                                  │ one change at a time
 //	                       go test -short -overlay, of the package itself ─► killed, alive or invalid
 //
-// A mutant is one change of one file: a number, a comparison or an operator. It is killed if the package's own short
-// tests fail or do not end, alive if they pass, and invalid if it does not compile. Mutants on lines that the tests
-// never run are alive without a run. The sample depends on --seed alone, so that a run can be repeated.
+// A mutant is one change of one file: another number, comparison or operator. It is killed if the package's
+// own short tests fail or time out, alive if they pass, and invalid if it does not compile. Mutants on lines
+// that no test runs are alive, without a run. The sample depends only on --seed, so that a run can be
+// repeated.
 //
 //	go run ./pipeline/cmd/mutation --mutants 100 --seed 7 ./stages/... ./simkernel/...
 //
-// It prints a line for each mutant that is alive, a table of the packages, and the score: the share of valid mutants
-// that were killed. It exits with 1 if the score is below --least.
+// It prints a line for each mutant that is alive, a table of the packages, and the score. The score is the
+// share of valid mutants that were killed. The exit code is 1 if the score is below --least.
 package main
 
 import (
@@ -37,7 +38,7 @@ func main() {
 	}
 }
 
-// run measures the packages that the arguments name.
+// run measures the packages that are given as arguments.
 func run(ctx context.Context, args []string) error {
 	flags := pflag.NewFlagSet("mutation", pflag.ContinueOnError)
 	mutants := flags.Int("mutants", 100, "mutants to try, spread over the packages by their size")
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// printScores prints the counts of each package and of all, and returns the score of all.
+// printScores prints the counts of each package and their totals, and returns the total score.
 func printScores(counts map[string]*count) float64 {
 	var all count
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// A site is a place of a file and the text that replaces the one there.
+// A site is a position in a file and the text that replaces the text there.
 type site struct {
 	pkg         string // import path
 	file        string // absolute path
@@ -32,7 +32,7 @@ func (s site) String() string {
 	return fmt.Sprintf("%s:%d: %s -> %s", relative(s.file), s.line, s.text, s.other)
 }
 
-// relative is a path as seen from the working directory, where that is shorter.
+// relative returns a path relative to the working directory, if that is shorter.
 func relative(path string) string {
 	here, err := os.Getwd()
 	if err != nil {
@@ -44,7 +44,7 @@ func relative(path string) string {
 	return path
 }
 
-// swaps are the operators that a mutant exchanges.
+// swaps has the operator with which a mutant replaces each operator.
 var swaps = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
@@ -53,8 +53,8 @@ var swaps = map[token.Token]token.Token{
 	token.SUB_ASSIGN: token.ADD_ASSIGN, token.INC: token.DEC, token.DEC: token.INC,
 }
 
-// findSites finds the sites of packages, in the order of their files. Of packages without tests there are none: other
-// packages test them.
+// findSites returns the sites of packages, in the order of their files. A package without tests has no sites,
+// because it is tested by other packages.
 func findSites(ctx context.Context, patterns []string, match string) ([]site, error) {
 	list := exec.CommandContext(ctx, "go", append([]string{"list", "-json"}, patterns...)...)
 	list.Stderr = os.Stderr
@@ -140,7 +140,8 @@ func fileSites(pkg, path string) ([]site, error) {
 	return sites, nil
 }
 
-// otherNumber is a number near that of a literal: one more, or a quarter more. It is empty for other literals.
+// otherNumber returns a number near that of a literal: it adds one, or a quarter. It returns "" for other
+// literals.
 func otherNumber(n *ast.BasicLit) string {
 	text := strings.ReplaceAll(n.Value, "_", "")
 	switch n.Kind {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A verdict is what the tests say of a mutant.
+// A verdict is the result of the tests for a mutant.
 type verdict int
 
 const (
@@ -32,7 +32,7 @@ func (v verdict) String() string {
 // count counts the mutants of a package.
 type count struct{ killed, alive, invalid int }
 
-// score is the share of valid mutants that were killed; 1 if there are none.
+// score returns the share of valid mutants that were killed, or 1 if there are none.
 func (c count) score() float64 {
 	if c.killed+c.alive == 0 {
 		return 1
@@ -40,13 +40,13 @@ func (c count) score() float64 {
 	return float64(c.killed) / float64(c.killed+c.alive)
 }
 
-// A tester tries mutants, one after the other. Its directory holds the changed files.
+// A tester tests mutants, one after the other. Its directory has the changed files.
 type tester struct {
 	dir      string
 	packages map[string]*baseline
 }
 
-// A baseline is what the tests of an unchanged package do.
+// A baseline has the results of the tests for an unchanged package.
 type baseline struct {
 	seconds float64
 	covered map[string][]span // by file, as go's coverage profile names it
@@ -62,7 +62,7 @@ func newTester() (*tester, error) {
 
 func (t *tester) close() { os.RemoveAll(t.dir) }
 
-// try tries mutants, prints those that are alive, and counts them by package.
+// try tests mutants, prints those that are alive, and counts them by package.
 func (t *tester) try(ctx context.Context, sample []site) (map[string]*count, error) {
 	counts := map[string]*count{}
 	for i, s := range sample {
@@ -102,7 +102,8 @@ func (t *tester) judge(ctx context.Context, s site) (verdict, error) {
 	if err != nil {
 		return invalid, err
 	}
-	// Compiling is part of the time: a mutant may take ten times as long as the unchanged package, and a minute.
+	// The time includes compiling. A mutant may take ten times as long as the unchanged package, and a minute
+	// more.
 	limit := time.Duration((60 + 10*base.seconds) * float64(time.Second))
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -120,7 +121,7 @@ func (t *tester) judge(ctx context.Context, s site) (verdict, error) {
 	return killed, nil
 }
 
-// mutate writes the changed file and the overlay that puts it in the place of the original, and returns the overlay.
+// mutate writes the changed file and an overlay that replaces the original with it. It returns the overlay.
 func (t *tester) mutate(s site) (string, error) {
 	source, err := os.ReadFile(s.file)
 	if err != nil {
@@ -144,7 +145,7 @@ func (t *tester) mutate(s site) (string, error) {
 	return name, os.WriteFile(name, overlay, 0o600)
 }
 
-// baseline runs the tests of an unchanged package, once. They must pass.
+// baseline runs the tests of an unchanged package once. They must pass.
 func (t *tester) baseline(ctx context.Context, pkg string) (*baseline, error) {
 	if b := t.packages[pkg]; b != nil {
 		return b, nil
@@ -187,7 +188,7 @@ func parseProfile(text string) (map[string][]span, error) {
 	return covered, nil
 }
 
-// lineOf is the line of a position LINE.COLUMN.
+// lineOf returns the line of a position LINE.COLUMN.
 func lineOf(position string) (int, error) {
 	line, _, _ := strings.Cut(position, ".")
 	return strconv.Atoi(line)

@@ -282,7 +282,7 @@ func (r *cablingReader) status(i int, s *listedCable) bool {
 }
 
 // add adds the cables of a row: one, or one for each termination of a breakout or of a trunk. The speed of
-// the row is the sum of theirs.
+// the row is the total of all of them.
 func (r *cablingReader) add(s listedCable, near, far []end) {
 	n := max(len(near), len(far))
 	switch {

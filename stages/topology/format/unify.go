@@ -71,8 +71,8 @@ func withoutDomain(name string) string {
 	return m[1]
 }
 
-// domains returns the names with a domain, each with its name without one, for those pairs that are one
-// device. All are in lower case.
+// domains returns the name without a domain for each name with one, if both are one device. All are in lower
+// case.
 func (s *assembler) domains() map[string]string {
 	at := map[string]place{}
 	long := map[string][]string{} // by the name without a domain
