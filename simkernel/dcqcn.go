@@ -2,15 +2,15 @@ package simkernel
 
 import "fmt"
 
-// DCQCN is DCQCN (Zhu et al., SIGCOMM'15) as in the paper's ns-3.
+// DCQCN is the transport of Zhu et al. (SIGCOMM'15), as in the paper's ns-3.
 const DCQCN Transport = 1
 
 var dcqcnSpec = transportSpec{
 	name: "dcqcn", version: 3,
-	// Those of the paper's DCQCN runs in ns-3, with hosts of 10 Gbps. Marking
-	// follows what those runs do, not what they configure: they ask for random early detection from 4 to
-	// 16 KB per Gbps, up to 20%, but the simulator marks at DCTCP's single threshold. With that threshold
-	// the queues of a few flows match it to 0.1 µs; with the configured ones they are twice as long.
+	// The defaults are those of the paper's DCQCN runs in ns-3, with hosts of 10 Gbps. Marking follows the
+	// behavior of those runs, not their configuration. They configure random early detection from 4 to 16 KB
+	// per Gbps, up to 20%, but the simulator marks at DCTCP's single threshold. With that threshold, the
+	// queues of a few flows agree to 0.1 µs. With the configured ones, they are twice as long.
 	defaults: func(p *Params) {
 		p.DCQCN = DCQCNParams{
 			Gain: 1.0 / 256, AlphaNS: 50_000, DecreaseNS: 50_000, IncreaseNS: 55_000,
@@ -59,9 +59,9 @@ type DCQCNParams struct {
 	MaxMarking     float64 // probability of a mark at Kmax
 }
 
-// dcqcn is the sender of one flow: DCQCN (Zhu et al., SIGCOMM'15, §3.1 and figure 7) as in the paper's ns-3,
-// where the ACK of a marked packet is the CNP, only timers raise the rate, and a cut waits for the next tick
-// of the decrease timer.
+// dcqcn is the sender of one flow (Zhu et al., SIGCOMM'15, §3.1 and figure 7), as in the paper's ns-3: the
+// ACK of a marked packet is the CNP, only timers raise the rate, and a cut waits for the next tick of the
+// decrease timer.
 //
 //   - The first CNP sets α to 1 and starts the timers of α and, 1 ns later, of decreases.
 //   - α timer: α ← (1 − g)α, + g if a CNP has come since the last tick.
@@ -70,7 +70,7 @@ type DCQCNParams struct {
 //   - Increase timer: target ← target + 0, AdditiveBps, and HyperBps from then on; rate ← (rate + target) /
 //     2.
 //
-// Timers are not events: tick applies all ticks up to a time. This is exact, since the rate is only read
+// Timers are not events: tick applies all ticks up to a time. This is exact, because the rate is only read
 // after tick, when the flow sends or receives an ACK.
 type dcqcn struct {
 	Rates
@@ -83,7 +83,7 @@ type dcqcn struct {
 	cnpAlpha, cnpCut    bool  // a CNP has come since the last tick
 }
 
-// alphaGone is so small that a cut by half of it changes no rate.
+// alphaGone is an alpha so small that a cut by half of it does not change any rate.
 const alphaGone = 1.0 / (1 << 60)
 
 func (d *dcqcn) Start(_ *Params, l Limits) {
@@ -178,7 +178,8 @@ func (d *dcqcn) tickIncrease(p *Params, nowPS int64) {
 	d.increasePS += everyPS
 }
 
-// lastTick returns the last tick by nowPS of a timer that ticks at atPS <= nowPS and every everyPS after it.
+// lastTick returns the last tick, not after nowPS, of a timer that ticks at atPS <= nowPS and every everyPS
+// after that.
 func lastTick(atPS, everyPS, nowPS int64) int64 {
 	return nowPS - (nowPS-atPS)%everyPS
 }

@@ -1,8 +1,8 @@
 package simkernel
 
-// DCTCP is the default transport: DCTCP with a rate instead of a window, as a rate-based NIC runs it
-// (Alizadeh et al., SIGCOMM'10, and the paper's ns-3). Its constants are fields of Params; a scenario file
-// may set them, as small.yaml does.
+// DCTCP is the default transport. It is DCTCP (Alizadeh et al., SIGCOMM'10) with a rate instead of a window,
+// as in rate-based NICs and in the paper's ns-3. Its constants are fields of Params. A scenario file may set
+// them, as small.yaml does.
 const DCTCP Transport = 0
 
 var dctcpSpec = transportSpec{
@@ -25,7 +25,7 @@ var dctcpSpec = transportSpec{
 }
 
 // DCTCPSender is the sender of one flow. Update is OnAck without the parts of AckInfo that DCTCP does not
-// use; it may be skipped for ACKs that are neither marked nor beyond windowEnd.
+// use. It may be skipped for ACKs that are not marked and not beyond windowEnd.
 type DCTCPSender struct {
 	Rates
 	alpha     float64 // smoothed share of marked packets, initially 1
@@ -58,7 +58,7 @@ func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool
 		batchBytes := sentBytes // like ns-3, the first window includes what is acknowledged
 		if d.windowEnd != 0 {
 			share := min(1, float64(d.marked)/float64(d.batch))
-			// The conversions prevent fused multiply-add: equal bits on every machine.
+			// The conversions prevent fused multiply-add, so that all machines compute the same bits.
 			d.alpha = float64((1-p.Gain)*d.alpha) + float64(p.Gain*share)
 			d.marked = 0
 			batchBytes -= ackedBytes
@@ -82,9 +82,9 @@ func (d *DCTCPSender) Update(p *Params, ackedBytes, sentBytes int64, marked bool
 	return d.RateBps != before
 }
 
-// WindowEnds reports whether an ACK of so much ends a window: one that does not, and is not marked, changes
-// nothing.
+// WindowEnds reports whether an ACK with this number ends a window. An ACK that does not, and is not marked,
+// changes nothing.
 func (d *DCTCPSender) WindowEnds(ackedBytes int64) bool { return ackedBytes > d.windowEnd }
 
-// Window returns how much payload may be in flight at the present rate.
+// Window returns the number of payload bytes that may be in flight at the present rate.
 func (d *DCTCPSender) Window() int64 { return windowAt(d.atLine, d.RateBps, d.LineBps) }

@@ -1,5 +1,5 @@
-// Package simkernel has what the packet simulators share: transports and their constants, link speeds, ideal
-// FCTs, and the blocks in which link cases exchange what packets met.
+// Package simkernel has the parts that the packet simulators share: transports and their constants, link
+// speeds, ideal FCTs, and the blocks that link cases exchange.
 //
 //	linkcase    one link and the flows that cross it
 //	network     every packet of a whole network
@@ -9,6 +9,6 @@
 // workers take part.
 package simkernel
 
-// Version is part of Params.AppendIdentity. It must change, and with it MethodVersion of package pipeline,
-// whenever linkcase.Kernel computes a different Result from the same Case and Params.
+// Version is part of Params.AppendIdentity. It must be raised, together with MethodVersion of package
+// pipeline, whenever linkcase.Kernel computes a different Result from the same Case and Params.
 const Version = 8

@@ -1,13 +1,13 @@
 package simkernel
 
-// HPCC is HPCC (Li et al., SIGCOMM'19). Packets and ACKs carry the telemetry of up to five links, 42
-// bytes (§4.1).
+// HPCC is the transport of Li et al. (SIGCOMM'19). Packets and ACKs carry the telemetry of up to five links,
+// 42 bytes (§4.1).
 const HPCC Transport = 3
 
 var hpccSpec = transportSpec{
 	name: "hpcc", version: 3, headerBytes: 42,
-	// Those of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes), except T, which is
-	// that of the networks here: 18,000 B at 10 Gbps.
+	// The constants are those of HPCC's paper (§5.1: η 95%, maxStage 5, W_AI 80 bytes). Only T is that of the
+	// networks here: 18,000 B at 10 Gbps.
 	defaults: func(p *Params) {
 		p.HPCC = HPCCParams{Target: 0.95, MaxStage: 5, AdditiveBytes: 80, BaseRTTNS: 14_400}
 	},
@@ -33,7 +33,7 @@ type HPCCParams struct {
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
 
-// Utilization is the share of a switch's link that long flows fill.
+// Utilization is the share of a switch's link that long flows use.
 func (p *Params) Utilization() float64 {
 	if p.Transport != HPCC {
 		return 1
@@ -41,7 +41,7 @@ func (p *Params) Utilization() float64 {
 	return min(1, p.HPCC.Target)
 }
 
-// Telemetry is what a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
+// Telemetry is the data that a switch writes into a packet when its service starts (HPCC, §3.1 and §4.1).
 type Telemetry struct {
 	AtPS      int64
 	SentBytes int64 // on the wire, by that link, before the packet
@@ -50,17 +50,18 @@ type Telemetry struct {
 	Link      int32
 }
 
-// hpcc is the sender of one flow: HPCC (Li et al., SIGCOMM'19, algorithm 1) with the rate instead of the
-// window, which follows from it. The reference rate follows the utilisation of the busiest link once per
-// round trip; every ACK in between sets the rate from it.
+// hpcc is the sender of one flow (Li et al., SIGCOMM'19, algorithm 1). It computes the rate instead of the
+// window, which follows from the rate. The reference rate follows the utilization of the busiest link once
+// per round trip. The ACKs in between compute the rate from it.
 //
-// A link case has the telemetry of its own link only. The other links' effect comes as feedback: the share of
-// the line rate that they deny the flow, which bounds the rate. This is a rate that was computed where those
-// links' queues were simulated; their utilisations would not respond to any queue here.
+// A link case has only the telemetry of its own link. The other links are represented by feedback: the share
+// of the line rate that they deny the flow, which limits the rate. The cases of those links computed this
+// limit. Their utilizations would not respond to the queue of this case.
 //
-// Where the others' links bound the rate, the case's own link reports what it would allow without them: by
-// algorithm 1 the reference rate times η / U. Reported, the rate that it computes, which is only a step above
-// theirs, would bound them in the next pass: rates could fall from pass to pass but not rise.
+// If other links limit the rate, the case's own link reports the rate that it would allow without them. By
+// algorithm 1, this is the reference rate times η / U. The computed rate itself is only a step above the
+// limit. If it were reported, it would limit the other links in the next pass, and rates could fall from pass
+// to pass but not rise.
 type hpcc struct {
 	Rates
 	refBps    float64     // the rate of W^c
@@ -112,7 +113,7 @@ func (d *hpcc) OnAck(p *Params, h *AckInfo) (rateChanged bool) {
 	return d.RateBps != before
 }
 
-// compute is the paper's ComputeWind.
+// compute is ComputeWind of the paper.
 func (d *hpcc) compute(p *Params, update bool) {
 	c := &p.HPCC
 	bps := d.refBps
@@ -128,9 +129,9 @@ func (d *hpcc) compute(p *Params, update bool) {
 	d.ownBps = min(d.LineBps, max(p.floorBps(d.LineBps), bps))
 }
 
-// measure is the paper's MeasureInflight: it updates U by the ACK's telemetry: of each link the queue, in
-// round trips, plus its utilisation since the last ACK. It returns false if there is no telemetry, or the
-// last ACK's is of another path (pathID, §4.1).
+// measure is MeasureInflight of the paper. It updates U from the telemetry of the ACK: the queue of each
+// link, in round trips, plus its utilization since the last ACK. It returns false if there is no telemetry,
+// or if the last ACK took another path (pathID, §4.1).
 func (d *hpcc) measure(p *Params, h *AckInfo) (known bool) {
 	roundPS := d.roundPS
 	use := -1.0

@@ -1,10 +1,11 @@
 package simkernel
 
-// MarkBytes returns the marking thresholds of a link with the given total bandwidth and propagation delay: a
-// packet that leaves more wire bytes than from behind in the queue when its service starts is marked (DCTCP:
-// 3 KB per Gbps by default, 30 KB at 10 Gbps) or may be marked (Traits.RandomMarks), with more than always it
-// is marked. They are out of reach for transports without marks. Where the windows of long paths are fitted
-// to them, long links mark from markRoundTrips on, unless StatedMarks.
+// MarkBytes returns the marking thresholds of a link with the given total bandwidth and propagation delay. A
+// packet is marked if more wire bytes than from are in the queue behind it when its service starts (DCTCP: 3
+// KB per Gbps by default, 30 KB at 10 Gbps). With random marks (Traits.RandomMarks), it may be marked above
+// from and is always marked above always. For transports without marks, the thresholds cannot be reached. If
+// the windows of long paths are fitted to them, long links mark from markRoundTrips on, unless the thresholds
+// are stated (StatedMarks).
 func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
 	of := p.Transport.spec().markBytes
 	if of == nil {
@@ -21,20 +22,20 @@ func (p *Params) MarkBytes(bandwidthBps, delayNS int64) (from, always int64) {
 	return from, always
 }
 
-// PerGbps scales a threshold per Gbps to a bandwidth.
+// PerGbps converts a threshold per Gbps to a bandwidth.
 func PerGbps(bytes, bandwidthBps int64) int64 {
 	const gbps = 1_000_000_000 // split, because the product of the largest valid values overflows
 	return bytes*(bandwidthBps/gbps) + bytes*(bandwidthBps%gbps)/gbps
 }
 
 // A MarkRule marks packets by random early detection (Floyd and Jacobson, IEEE/ACM ToN 1(4), 1993) on the
-// present queue: with a probability that rises from 0 at MinBytes to Share at MaxBytes, and always above.
+// present queue. The probability rises from 0 at MinBytes to Share at MaxBytes, and is 1 above.
 type MarkRule struct {
 	MinBytes, MaxBytes int64
 	Share              float64
 }
 
-// Marks reports whether a packet with the given random number that leaves leftBytes behind is marked.
+// Marks reports whether a packet with the given random number is marked if it leaves leftBytes behind.
 func (m *MarkRule) Marks(leftBytes int64, draw uint64) bool {
 	if leftBytes <= m.MinBytes || leftBytes > m.MaxBytes {
 		return leftBytes > m.MaxBytes
@@ -43,7 +44,7 @@ func (m *MarkRule) Marks(leftBytes int64, draw uint64) bool {
 }
 
 // MarkRule returns the rule for two thresholds of MarkBytes. Only random marks (Traits.RandomMarks), which
-// are those of DCQCN, use Share and MaxBytes; else every packet above MinBytes is marked.
+// are those of DCQCN, use Share and MaxBytes. Otherwise each packet above MinBytes is marked.
 func (p *Params) MarkRule(from, always int64) MarkRule {
 	return MarkRule{MinBytes: from, MaxBytes: always, Share: p.DCQCN.MaxMarking}
 }

@@ -29,14 +29,15 @@ type Params struct {
 	TCP    TCPParams
 }
 
-// ackHeaders are Ethernet, IP and 12 bytes of an ACK, as in ns-3, which pads it to 60 bytes.
+// ackHeaders are the bytes of Ethernet and IP headers and 12 more in an ACK, as in ns-3, which pads it to 60
+// bytes.
 const ackHeaders = 14 + 20 + 12
 
 // DefaultParams returns the constants of the paper's DCTCP runs in ns-3.
 func DefaultParams() Params { return ParamsOf(DCTCP) }
 
-// ParamsOf returns the default constants for a transport: packets as in the paper's ns-3 runs, plus
-// the header fields that the transport adds to packets and, beyond the padding, to ACKs.
+// ParamsOf returns the default constants of a transport. Packets are those of the paper's ns-3 runs, plus the
+// header fields that the transport adds to packets and, beyond the padding, to ACKs.
 func ParamsOf(t Transport) Params {
 	p := Params{
 		Transport:    t,
@@ -55,8 +56,8 @@ func ParamsOf(t Transport) Params {
 	return p
 }
 
-// Validate reports the first constant that cannot be simulated. It checks those that all transports
-// share, and those of p.Transport.
+// Validate returns an error for the first constant that cannot be simulated. It checks the constants that all
+// transports share and those of p.Transport.
 func (p *Params) Validate() error {
 	if int(p.Transport) >= len(registry) {
 		return fmt.Errorf("transport is %d, must be below %d", p.Transport, len(registry))
@@ -93,7 +94,7 @@ func (p *Params) CheckLinkCases() error {
 	return err
 }
 
-// sharedKeys are the constants that every transport has, besides the windows.
+// sharedKeys are the constants that all transports have, except the windows.
 func (p *Params) sharedKeys() []Key {
 	return []Key{
 		{Name: "payload", Unit: Bytes, Int: &p.PayloadBytes, Min: 1, Max: 1 << 16},
@@ -103,9 +104,9 @@ func (p *Params) sharedKeys() []Key {
 	}
 }
 
-// AppendIdentity appends bytes that identify how results follow from cases: the versions of link kernel and
-// transport, and all constants that can matter. The cache of link cases uses no results that are stored under
-// another identity.
+// AppendIdentity appends bytes that identify how results follow from cases: the versions of the link kernel
+// and the transport, and all constants that can affect results. The cache of link cases does not use results
+// that are stored under another identity.
 func (p Params) AppendIdentity(b []byte) ([]byte, error) {
 	if !p.Transport.Traits().RandomMarks {
 		p.Seed = 0
@@ -119,10 +120,11 @@ func (p Params) AppendIdentity(b []byte) ([]byte, error) {
 	return append(b, constants...), nil
 }
 
-// MaxPackets is how many packets a flow may have: its blocks take 400 MB in each link case (BlockLayout).
+// MaxPackets is the maximum number of packets of a flow. The blocks of such a flow take 400 MB in each link
+// case (BlockLayout).
 const MaxPackets = 1 << 28
 
-// Packets returns the number of packets of a flow: all but the last are full.
+// Packets returns the number of packets of a flow. All but the last are full.
 func (p *Params) Packets(sizeBytes int64) int64 {
 	return (sizeBytes + p.PayloadBytes - 1) / p.PayloadBytes
 }
@@ -137,8 +139,8 @@ func (p *Params) SendNS(wireBytes, bandwidthBps int64) int64 {
 	return NewWireTime(float64(bandwidthBps)).sendNS(wireBytes)
 }
 
-// MixKey combines a key and a number to a key or a random number: the finalizer of splitmix64 (Steele, Lea
-// and Flood, OOPSLA'14) over their sum.
+// MixKey combines a key and a number to a key or a random number. It is the finalizer of splitmix64 (Steele,
+// Lea and Flood, OOPSLA'14) applied to their sum.
 func MixKey(a, b uint64) uint64 {
 	z := a + (b+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -146,5 +148,5 @@ func MixKey(a, b uint64) uint64 {
 	return z ^ z>>31
 }
 
-// MarkKey returns Case.MarkKey of a link.
+// MarkKey returns the value of Case.MarkKey for a link.
 func MarkKey(seed uint64, link int32) uint64 { return MixKey(MixKey(seed, 0x6d61726b), uint64(link)) }

@@ -2,8 +2,8 @@ package simkernel
 
 import "math/bits"
 
-// A Sum adds durations up. It has 128 bits, because waits of many packets exceed an int64: a 100 Gbps link
-// that is offered twice its capacity has 2^63 ns of waits after 39 s.
+// A Sum is a sum of durations. It has 128 bits, because the waits of many packets exceed an int64. A 100 Gbps
+// link that is offered twice its capacity has 2^63 ns of waits after 39 s.
 type Sum struct{ high, low uint64 }
 
 // Add adds a duration, which must not be negative.
@@ -16,14 +16,14 @@ func (s *Sum) Add(duration int64) {
 // Float64 returns the sum. It is exact to 53 bits.
 func (s Sum) Float64() float64 { return float64(s.high)*(1<<64) + float64(s.low) }
 
-// PSToNS returns a sum of ps in whole ns, rounded down.
+// PSToNS converts a sum of ps to whole ns, rounded down.
 func (s Sum) PSToNS() Sum {
 	high, rest := s.high/PSPerNS, s.high%PSPerNS
 	low, _ := bits.Div64(rest, s.low, PSPerNS)
 	return Sum{high, low}
 }
 
-// Int64 returns the sum, or the largest int64 if that is less.
+// Int64 returns the sum, or the largest int64 if the sum is larger.
 func (s Sum) Int64() int64 {
 	if s.high > 0 || s.low > Never {
 		return Never

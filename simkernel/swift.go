@@ -5,16 +5,15 @@ import (
 	"math"
 )
 
-// Swift is Swift (Kumar et al., SIGCOMM'20) without delays in hosts. Packets and ACKs carry a time stamp
-// of 8 bytes.
+// Swift is the transport of Kumar et al. (SIGCOMM'20), without delays in hosts. Packets and ACKs have a time
+// stamp of 8 bytes.
 const Swift Transport = 4
 
 var swiftSpec = transportSpec{
 	name: "swift", version: 4, headerBytes: 8,
-	// A target of 25 µs for fabrics like the paper's (§3.1). Constants that the paper
-	// leaves open are those of htsim's Swift (swift.cpp, which calls them guesses): an increase of 1
-	// packet, β 0.8, cuts of at most a half, and up to five times the base target for windows from 100
-	// down to 0.1 packets.
+	// The target is 25 µs, for fabrics like the paper's (§3.1). Constants that the paper does not state are
+	// those of htsim's Swift (swift.cpp, which calls them guesses): an increase of 1 packet, β 0.8, cuts of
+	// at most a half, and up to five times the base target for windows from 100 down to 0.1 packets.
 	defaults: func(p *Params) {
 		p.Swift = SwiftParams{
 			BaseTargetNS: 25_000, PerHopNS: 1000, Additive: 1, Decrease: 0.8, MaxDecrease: 0.5,
@@ -57,15 +56,15 @@ type SwiftParams struct {
 	Additive     float64 // ai: packets added to the window per RTT while the delay is below the target
 	Decrease     float64 // β
 	MaxDecrease  float64 // max_mdf: the largest share of the window that one cut removes
-	// Flow scaling (§3.5) adds up to ScalingNS to the target, more for smaller windows: all of it at
-	// MinScaling packets, nothing from MaxScaling on.
+	// Flow scaling (§3.5) adds up to ScalingNS to the target. Smaller windows add more: all of it at
+	// MinScaling packets, and nothing at MaxScaling packets or more.
 	ScalingNS              int64
 	MinScaling, MaxScaling float64
 }
 
-// swift is the sender of one flow: Swift (Kumar et al., SIGCOMM'20, algorithm 1) without delays in hosts, and
-// with the rate instead of the window, which follows from it. So Limits and MinRateBps bound it like every
-// other transport here.
+// swift is the sender of one flow (Kumar et al., SIGCOMM'20, algorithm 1), without delays in hosts. It
+// computes the rate instead of the window, which follows from the rate. Limits and MinRateBps therefore apply
+// as for all other transports.
 type swift struct {
 	Rates
 	lineWindow float64 // packets, at line rate
@@ -82,7 +81,7 @@ func (d *swift) Start(p *Params, l Limits) {
 	}
 }
 
-// TargetPS returns the target delay for a window of that many packets.
+// TargetPS returns the target delay for a window of the given number of packets.
 func (c *SwiftParams) TargetPS(packets float64, hops int) float64 {
 	target := float64(c.BaseTargetNS + int64(hops)*c.PerHopNS)
 	alpha := float64(c.ScalingNS) / (1/math.Sqrt(c.MinScaling) - 1/math.Sqrt(c.MaxScaling))

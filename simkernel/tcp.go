@@ -12,8 +12,8 @@ type TCPParams struct {
 	DuplicateAckMax int64 // packets received behind a missing one that make it a lost one (RFC 6675, §2, DupThresh: 3)
 }
 
-// tcpSpec registers a TCP whose window grows in slow start by at most that number of packets per ACK (L of
-// RFC 3465, §2.2).
+// tcpSpec registers a TCP whose window grows by at most the given number of packets per ACK in slow start (L
+// of RFC 3465, §2.2).
 func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpec {
 	return transportSpec{
 		name: name, version: 5,
@@ -38,28 +38,28 @@ func tcpSpec(name string, slowStart int64, newGrowth func() growth) transportSpe
 	}
 }
 
-// A growth is the part of congestion control that TCPs differ in.
+// A growth is the part of congestion control in which TCPs differ.
 type growth interface {
 	start(p *Params)
 	// avoid returns the window after an ACK for new bytes in congestion avoidance.
 	avoid(t *TCP, nowPS, newBytes int64) (windowBytes int64)
-	// reduce returns the slow start threshold after a loss, from the bytes in flight. timeout: found by
-	// the timer.
+	// reduce returns the slow start threshold after a loss, from the bytes in flight. timeout is set if the
+	// timer found the loss.
 	reduce(t *TCP, flightBytes int64, timeout bool) (thresholdBytes int64)
-	// observe sees every ACK before the others, and cut returns the threshold after a mark (RFC 3168,
-	// §6.1.2).
+	// observe is called for every ACK before the other methods. cut returns the threshold after a mark (RFC
+	// 3168, §6.1.2).
 	observe(a *TCPAck)
 	cut(t *TCP) (thresholdBytes int64)
 }
 
-// unmarked is the part of a growth whose packets switches do not mark.
+// unmarked is embedded in a growth whose packets switches do not mark.
 type unmarked struct{}
 
 func (unmarked) observe(*TCPAck) {}
 
 func (unmarked) cut(t *TCP) int64 { return t.threshold }
 
-// A TCPAck is the content of an ACK, and what the receiver of the ACK knows at that time.
+// A TCPAck has the content of an ACK, and the state of its receiver at that time.
 type TCPAck struct {
 	NowPS          int64
 	AckedBytes     int64 // all before are acknowledged
@@ -72,12 +72,12 @@ type TCPAck struct {
 	Duplicate      bool  // this ACK is the first to acknowledge a packet behind a missing one (RFC 6675, §2)
 }
 
-// TCP is the sending end of a connection: slow start (RFC 5681, §3.1), loss recovery with SACK (RFC 6675) and
-// limited transmit, of which the simulator keeps the scoreboard, with the window of proportional rate
-// reduction (RFC 9937), and the retransmission timeout (RFC 6298). A growth does the rest. All packets but
-// the last are full (SMSS is Params.PayloadBytes), sequence numbers are bytes from 0, and there is no
-// handshake: the timeout before the first sample is that of a sample of the idle path. Time stamps, pacing
-// and a restart after idle times are not modeled.
+// TCP is the sending end of a connection. It has slow start (RFC 5681, §3.1), loss recovery with SACK (RFC
+// 6675) and limited transmit, whose scoreboard the simulator keeps, the window of proportional rate reduction
+// (RFC 9937), and the retransmission timeout (RFC 6298). A growth adds the rest. All packets but the last are
+// full (SMSS is Params.PayloadBytes), and sequence numbers are bytes from 0. There is no handshake, so the
+// timeout before the first sample assumes the round trip of the idle path. Time stamps, pacing and a restart
+// after idle times are not modeled.
 type TCP struct {
 	Rates     // none
 	growth    growth
@@ -125,30 +125,31 @@ func (t *TCP) Window() int64 { return min(t.windowB, t.most) }
 // Recovers reports whether losses are being recovered without a timeout.
 func (t *TCP) Recovers() bool { return t.recovers && !t.marked }
 
-// MayRecover reports whether packets that are lost behind a byte are recovered without a timeout.
+// MayRecover reports whether packets that are lost beyond a byte are recovered without a timeout.
 func (t *TCP) MayRecover(ackedBytes int64) bool { return t.recovers || ackedBytes >= t.recover }
 
-// Partial reports whether an ACK for all before a byte is partial: the packet there is lost (RFC 6582, §3.2,
-// step 3).
+// Partial reports whether an ACK up to a byte is partial, so that the packet at this byte is lost (RFC 6582,
+// §3.2, step 3).
 func (t *TCP) Partial(ackedBytes int64) bool {
 	return t.Recovers() && ackedBytes > t.acked && ackedBytes < t.recover
 }
 
-// RestartsTimer reports whether the retransmission timer begins anew with an ACK for new bytes. It does (RFC
-// 6298, §5.3), but of the ACKs in one recovery that alone show the next packet to be lost, partial ones, only
-// the first restarts it (RFC 6582, §3.2, step 3). So a timeout ends a recovery where all of a flow's last
-// packets are lost: no packet behind them shows that, and each takes a round trip and a delayed ACK.
+// RestartsTimer reports whether an ACK for new bytes restarts the retransmission timer. It does (RFC 6298,
+// §5.3), with one exception: of the partial ACKs in a recovery, which alone show that the next packet is
+// lost, only the first one does (RFC 6582, §3.2, step 3). If all of a flow's last packets are lost, a timeout
+// therefore ends the recovery. No later packet reveals these losses, and each would take a round trip and a
+// delayed ACK.
 func (t *TCP) RestartsTimer(partial bool) bool {
 	restarts := !partial || !t.partial
 	t.partial = t.partial || partial
 	return restarts
 }
 
-// TimeoutPS returns the retransmission timeout, before it is doubled.
+// TimeoutPS returns the retransmission timeout, before any doubling.
 func (t *TCP) TimeoutPS() int64 { return t.timeoutPS }
 
-// OnSend notes a packet that ends at byte end. One in a round trip is timed, of those that
-// are sent for the first time.
+// OnSend records a packet that ends at byte end. One packet per round trip is timed, among those that are
+// sent for the first time.
 func (t *TCP) OnSend(end, bytes, nowPS int64, again bool) {
 	t.out += bytes
 	if t.timedEnd == 0 && !again && (!t.recovers || t.marked) {
@@ -157,7 +158,8 @@ func (t *TCP) OnSend(end, bytes, nowPS int64, again bool) {
 	}
 }
 
-// OnACK processes an ACK. begins: from now on lost packets are retransmitted, the first at once.
+// OnACK processes an ACK. If begins is true, lost packets are retransmitted from now on, the first one
+// immediately.
 func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 	newBytes := a.AckedBytes - t.acked
 	t.acked = a.AckedBytes
@@ -209,8 +211,9 @@ func (t *TCP) begin(a *TCPAck, threshold int64, marked bool) {
 	t.recoverBy(a, false)
 }
 
-// recoverBy sets the window after an ACK in recovery (RFC 9937, §6.2): below the threshold it grows by what
-// was delivered, and by a packet more if the ACK is safe, which is for new bytes and shows no new loss.
+// recoverBy sets the window after an ACK in recovery (RFC 9937, §6.2). Below the threshold it grows by the
+// delivered bytes, and by one more packet if the ACK is safe: it acknowledges new bytes and shows no new
+// loss.
 func (t *TCP) recoverBy(a *TCPAck, safe bool) {
 	t.delivered += a.DeliveredBytes
 	var send int64
@@ -229,8 +232,8 @@ func (t *TCP) recoverBy(a *TCPAck, safe bool) {
 	t.windowB = a.PipeBytes + max(0, send)
 }
 
-// OnTimeout processes a timeout: all that was not received is retransmitted, in slow start (RFC 5681, §3.1,
-// eq. 4).
+// OnTimeout processes a timeout. Everything that was not received is retransmitted, in slow start (RFC 5681,
+// §3.1, eq. 4).
 func (t *TCP) OnTimeout(sentBytes int64) {
 	if t.lastTimeoutEnd != t.acked+1 {
 		t.threshold = t.growth.reduce(t, sentBytes-t.acked, true)
@@ -243,7 +246,7 @@ func (t *TCP) OnTimeout(sentBytes int64) {
 	t.timedEnd = 0
 }
 
-// sample takes a round-trip time (RFC 6298, §2).
+// sample processes a round-trip time (RFC 6298, §2).
 func (t *TCP) sample(rttPS int64) {
 	if t.srttPS == 0 {
 		t.setTimeout(rttPS, rttPS/2)
@@ -279,7 +282,7 @@ func (newReno) avoid(t *TCP, _, newBytes int64) int64 {
 	return t.windowB + t.smss
 }
 
-// reduce halves what is in flight (RFC 5681, §3.1, eq. 4).
+// reduce returns half of the bytes in flight (RFC 5681, §3.1, eq. 4).
 func (newReno) reduce(t *TCP, flightBytes int64, _ bool) int64 {
 	t.credit = 0
 	return max(flightBytes/2, 2*t.smss)
@@ -312,7 +315,7 @@ type cubic struct {
 
 func (c *cubic) start(*Params) { *c = cubic{} }
 
-// at returns W_cubic at a time after the begin of the epoch (§4.2, fig. 1).
+// at returns W_cubic at a time after the start of the epoch (§4.2, fig. 1).
 func (c *cubic) at(seconds float64) float64 {
 	x := seconds - c.k
 	return float64(float64(cubicC*float64(x*x))*x) + c.maximum
@@ -346,7 +349,7 @@ func (c *cubic) avoid(t *TCP, nowPS, newBytes int64) int64 {
 	return int64(float64(c.window * float64(t.smss)))
 }
 
-// reduce is §4.6 with the fast convergence of §4.7, and §4.8 for timeouts.
+// reduce implements §4.6 with the fast convergence of §4.7, and §4.8 for timeouts.
 func (c *cubic) reduce(t *TCP, flightBytes int64, timeout bool) int64 {
 	window := float64(t.windowB) / float64(t.smss)
 	c.prior = window
@@ -361,8 +364,8 @@ func (c *cubic) reduce(t *TCP, flightBytes int64, timeout bool) int64 {
 	return max(int64(float64(cubicBeta*float64(flightBytes))), 2*t.smss)
 }
 
-// DCTCPWindow is DCTCP over windows that are clocked by ACKs, as operating systems run it (RFC 8257). DCTCP
-// has a rate instead.
+// DCTCPWindow is DCTCP with windows that are clocked by ACKs, as in operating systems (RFC 8257). DCTCP, in
+// contrast, uses a rate.
 const DCTCPWindow Transport = 7
 
 var dctcpWindowSpec = newDCTCPWindowSpec()
@@ -379,7 +382,7 @@ func newDCTCPWindowSpec() transportSpec {
 	return s
 }
 
-// dctcpWindow is the state of RFC 8257, §3.3. Without marks its window is that of NewReno.
+// dctcpWindow is the state of RFC 8257, §3.3. Without marks, its window is that of NewReno.
 type dctcpWindow struct {
 	newReno
 	gain          float64
@@ -391,7 +394,7 @@ type dctcpWindow struct {
 
 func (d *dctcpWindow) start(p *Params) { *d = dctcpWindow{gain: p.Gain, alpha: 1} }
 
-// observe is steps 1 to 8. The conversions prevent fused multiply-add.
+// observe implements steps 1 to 8. The conversions prevent fused multiply-add.
 func (d *dctcpWindow) observe(a *TCPAck) {
 	newBytes := a.AckedBytes - d.una // step 1: SACKs do not count
 	d.una = a.AckedBytes
@@ -408,7 +411,7 @@ func (d *dctcpWindow) observe(a *TCPAck) {
 	}
 }
 
-// cut is step 9: cwnd × (1 - α/2).
+// cut implements step 9: cwnd × (1 - α/2).
 func (d *dctcpWindow) cut(t *TCP) int64 {
 	t.credit = 0
 	return max(int64(float64(t.windowB)*(1-d.alpha/2)), 2*t.smss)

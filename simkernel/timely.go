@@ -2,13 +2,13 @@ package simkernel
 
 import "fmt"
 
-// TIMELY is TIMELY (Mittal et al., SIGCOMM'15) as in the paper's ns-3. Packets and ACKs carry a time
+// TIMELY is the transport of Mittal et al. (SIGCOMM'15), as in the paper's ns-3. Packets and ACKs have a time
 // stamp of 8 bytes.
 const TIMELY Transport = 2
 
 var timelySpec = transportSpec{
 	name: "timely", version: 3, headerBytes: 8,
-	// Those of the paper's TIMELY runs in ns-3, with hosts of 10 Gbps.
+	// The constants are those of the paper's TIMELY runs in ns-3, with hosts of 10 Gbps.
 	defaults: func(p *Params) {
 		p.TIMELY = TIMELYParams{
 			Smoothing: 0.875, Decrease: 0.8, LowNS: 50_000, HighNS: 500_000, MinRTTNS: 20_000,
@@ -53,9 +53,9 @@ type TIMELYParams struct {
 	HyperAfter  int64   // (§4.3.2: hyperactive increase)
 }
 
-// timely is the sender of one flow: TIMELY (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3) as in the
-// paper's ns-3: one update per window, by the RTT of the packet whose ACK ends it. The first window only
-// records its RTT.
+// timely is the sender of one flow (Mittal et al., SIGCOMM'15, algorithm 1 and §4.3), as in the paper's ns-3:
+// it updates the rate once per window, from the RTT of the packet whose ACK ends the window. After the first
+// window it only records the RTT.
 type timely struct {
 	Rates
 	windowEnd     int64 // snd_nxt at the last update; an ACK beyond it causes the next
@@ -72,7 +72,7 @@ func (d *timely) Start(p *Params, l Limits) {
 	}
 }
 
-// NextTick implements Sender: only the ACK that ends a window changes the rate.
+// NextTick implements Sender. Only the ACK that ends a window changes the rate.
 func (d *timely) NextTick() int64 { return Never }
 
 func (d *timely) OnAck(p *Params, h *AckInfo) (rateChanged bool) {

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// A Transport is a congestion control algorithm. All senders of a simulation run the same one.
+// A Transport is a congestion control algorithm. All senders of a simulation use the same one.
 //
 // Paced transports limit a flow by a rate (pacing) and by a window, which is Limits.WindowBytes × rate / line
-// rate. Their flows start at line rate and receive one ACK per packet. Those with Traits.AckClocked are TCP:
-// a flow sends when its window allows it, and only the whole network simulates them.
+// rate. Their flows start at line rate and receive one ACK per packet. Transports with Traits.AckClocked are
+// TCP: a flow sends when its window allows it. Only the whole network simulates them.
 //
 // CONTRIBUTING shows how to add a transport: a file with its constants, its sender and its transportSpec, and
 // a line in registry.
 type Transport uint8
 
-// registry has the spec of every transport. Scenario files name a transport by transportSpec.name;
-// Params are stored by that name too, so the numbers may change.
+// registry has the spec of every transport. Scenario files name a transport by transportSpec.name. Params are
+// stored by that name too, so the numbers may change.
 var registry = [...]*transportSpec{
 	DCTCP:       &dctcpSpec,
 	DCQCN:       &dcqcnSpec,
@@ -29,7 +29,7 @@ var registry = [...]*transportSpec{
 	DCTCPWindow: &dctcpWindowSpec,
 }
 
-// A transportSpec is all that the simulators and the scenario reader know of one transport.
+// A transportSpec is everything that the simulators and the scenario reader know about one transport.
 type transportSpec struct {
 	name        string
 	version     uint64 // raised, with MethodVersion of package pipeline, when equal input has other results
@@ -42,41 +42,44 @@ type transportSpec struct {
 	newSender func() Sender                  // one per flow
 	markBytes func(p *Params) (lo, hi int64) // marking thresholds in bytes per Gbps; nil: switches do not mark
 
-	// steadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at
-	// line rate. May be nil: it always does.
+	// steadyRTT reports whether a constant round-trip time of rttPS, without marks, leaves the rate at line
+	// rate. If it is nil, it always does.
 	steadyRTT func(p *Params, l Limits, rttPS int64) bool
 
 	Traits
 }
 
-// Traits are what the simulators do for a transport besides calling its sender.
+// Traits are the actions of the simulators for a transport, besides calling its sender.
 type Traits struct {
-	// Embedded: the sender is the DCTCPSender struct inside the flow. Only DCTCP: it is the default
-	// and the fast path of Kernel (cruise) relies on its rules. No other trait goes with it.
+	// Embedded means that the sender is the DCTCPSender struct inside the flow. This applies to DCTCP only,
+	// which is the default. The fast path of Kernel (cruise) relies on its rules. No other trait can be
+	// combined with it.
 	Embedded bool
-	// RandomMarks: switches mark at random between two thresholds (MarkRule) instead of at one. Results then
-	// depend on Params.Seed, DCQCN.MaxMarking, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
+	// RandomMarks means that switches mark at random between two thresholds (MarkRule) instead of at one.
+	// Results then depend on Params.Seed, DCQCN.MaxMarking, Case.MarkKey, Case.FlowKey and Case.MaxMarkBytes.
 	RandomMarks bool
-	// AcksQueue: at switches ACKs wait in the same FIFO as data, instead of one with priority.
+	// AcksQueue means that ACKs wait in the same FIFO as data at switches. Otherwise they have a FIFO with
+	// priority.
 	AcksQueue bool
-	// Telemetry: switches write their state into every packet, for AckInfo.Links.
+	// Telemetry means that switches write their state into every packet, for AckInfo.Links.
 	Telemetry bool
-	// DelayBased: the sender uses only round-trip times, which the link kernel knows when the packet
-	// reaches the target, and no property of the packet that is decided later.
+	// DelayBased means that the sender uses only round-trip times, which the link kernel knows when the
+	// packet reaches the target, and no property of the packet that is decided later.
 	DelayBased bool
-	// Timers: the rate changes when a timer ticks, by what was marked until then, regardless of the window;
-	// the first ACK beyond the snd_nxt noted last changes nothing.
+	// Timers means that the rate changes when a timer ticks, depending on the marks until then and not on the
+	// window. The first ACK beyond the snd_nxt recorded last changes nothing.
 	Timers bool
-	// UsesHops: the sender depends on the number of links of its path: results depend on Case.Hops.
+	// UsesHops means that the sender depends on the number of links of its path, so results depend on
+	// Case.Hops.
 	UsesHops bool
-	// AckClocked: the sender is a TCP, which sends when ACKs arrive. Link cases do not model it.
+	// AckClocked means that the sender is a TCP, which sends when ACKs arrive. Link cases do not model it.
 	AckClocked bool
 }
 
-// spec returns the transport's registration, which Params.Validate has checked to exist.
+// spec returns the transport's registration. Params.Validate has checked that it exists.
 func (t Transport) spec() *transportSpec { return registry[t] }
 
-// Traits returns what the simulators do for a transport besides calling its sender.
+// Traits returns the actions of the simulators for the transport, besides calling its sender.
 func (t Transport) Traits() Traits { return t.spec().Traits }
 
 // Marks reports whether switches mark packets for the transport.
@@ -108,7 +111,7 @@ func (p *Params) SteadyRTT(l Limits, rttPS int64) bool {
 	return of == nil || of(p, l, rttPS)
 }
 
-// A Reducer is a sender that knows what share of the line rate the links in the telemetry deny its flow.
+// A Reducer is a sender that knows the share of the line rate that the links in the telemetry deny its flow.
 type Reducer interface{ Reduction() float64 }
 
 // Transports returns the names of all transports.
@@ -154,8 +157,8 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 // changed.
 //
 // The window is computed when an ACK arrives or a packet is sent. If a timer opens or closes it in between,
-// the change takes effect when the NIC next looks at the flow. In a link case only ACKs and sent packets
-// cause a look.
+// the change takes effect the next time the NIC checks the flow. In a link case, the NIC checks a flow only
+// for ACKs and sent packets.
 type Sender interface {
 	Start(p *Params, l Limits)
 	OnAck(p *Params, h *AckInfo) (rateChanged bool)

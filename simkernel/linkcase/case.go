@@ -1,6 +1,6 @@
 // Package linkcase simulates one link and the flows that cross it (Parsimon, NSDI'23, §3.2). The rest of the
-// network is reduced to propagation delays and feedback: what packets met at the other hops, from an earlier
-// simulation of those.
+// network is reduced to propagation delays and feedback: the waits and marks of packets at the other hops,
+// from an earlier simulation of these.
 //
 //	source 0 ──┐                                            delivered: FCT
 //	source 1 ──┤                                                  ▲
@@ -11,13 +11,14 @@
 //	NIC wait        upstream wait           wait, marks        downstream wait
 //	(feedback)       (feedback)            (observation)      (feedback, marks)
 //
-// A source is a host with its own link: it paces its flows, limits them by their windows and serves them
-// round robin. Case has the columns. In the case of a first hop the host's own link is the target, and there
-// is no queue in the network. Result has each flow's FCT and ideal FCT, the target's counters and, if
-// recorded, the observations: per block of a flow's packets their wait and marks (simkernel.Block).
+// A source is a host with its own link. It paces its flows, limits them by their windows and serves them
+// round robin. Case has the columns of the input. In the case of a first hop, the target is the host's own
+// link, and there is no queue in the network. Result has the FCT and the ideal FCT of each flow, the target's
+// counters and, if recorded, the observations: waits and marks by block of a flow's packets
+// (simkernel.Block).
 //
-// A Kernel simulates cases one after the other and allocates nothing per packet. twin_test.go has a slow,
-// simple simulator that it must agree with in every bit.
+// A Kernel simulates cases one after the other and does not allocate memory per packet. twin_test.go has a
+// slow and simple simulator, with which it must agree in every bit.
 package linkcase
 
 import (
@@ -28,76 +29,79 @@ import (
 	"parsimon/simkernel"
 )
 
-// Case is the input of one link's simulation, as columns. Simulate only reads it.
+// Case is the input of the simulation of one link, as columns. Simulate only reads it.
 type Case struct {
-	// Behind says that the target is behind the sources' own links, in the middle of the network or at the
-	// last hop: a FIFO that marks (paper, §3.2, figure 4: cases B and C, which are simulated alike). Else it
-	// is a host's own uplink, a first hop (case A): there is one source, which is the target, and no marks:
-	// the host serves its sendable flows round robin, so nothing queues in the network.
+	// Behind means that the target is behind the sources' own links, in the middle of the network or at the
+	// last hop. It is a FIFO that marks packets (paper, §3.2, figure 4: cases B and C, which are simulated in
+	// the same way). Otherwise the target is a host's own uplink, a first hop (case A). It is the only
+	// source, and there are no marks, because the host serves its sendable flows round robin, so that nothing
+	// queues in the network.
 	Behind bool
-	// TargetBps is the bandwidth that the target has for data (its own minus the ACKs that it carries); > 0.
-	// Unused for a first hop, where SourceBps[0] is the target's.
+	// TargetBps is the bandwidth of the target for data: its own minus that of the ACKs that it carries. It
+	// must be above 0. It is not used for a first hop, where SourceBps[0] is the bandwidth of the target.
 	TargetBps int64
-	// MarkBytes is the marking threshold (Params.MarkBytes): a packet is marked if more wire bytes are left
-	// behind it in the queue when its service starts. Unused for a first hop.
+	// MarkBytes is the marking threshold (Params.MarkBytes). A packet is marked if more wire bytes are in the
+	// queue behind it when its service starts. It is not used for a first hop.
 	MarkBytes int64
-	// With Traits.RandomMarks packets are marked at random between MarkBytes and MaxMarkBytes
-	// (Params.MarkBytes). The random numbers are keyed by MarkKey of the link and FlowKey of each flow (nil:
-	// its row).
+	// With Traits.RandomMarks, packets are marked at random between MarkBytes and MaxMarkBytes
+	// (Params.MarkBytes). The random numbers depend on MarkKey of the link and FlowKey of the flow (if nil,
+	// on its row).
 	MaxMarkBytes int64
 	MarkKey      uint64
 	FlowKey      []uint64
 
-	// Sources, one row each: available bandwidth of the host's link (> 0), and propagation delay from the
-	// host to the sending end of the target (0 for a first hop).
+	// These columns have one row per source: the available bandwidth of the host's link (> 0), and the
+	// propagation delay from the host to the sending end of the target (0 for a first hop).
 	SourceBps     []int64
 	SourceDelayNS []int64
 
-	// Flows, one row each, in start order. The order of equal starts is the order in which a host takes them
-	// up. Source indexes the sources. PathDelayNS is the propagation delay from source to destination, and of
-	// an ACK back.
+	// These columns have one row per flow, in start order. A host accepts flows with equal start times in
+	// this order. Source is an index into the sources. PathDelayNS is the propagation delay from source to
+	// destination, which is also that of an ACK.
 	Source      []int32
 	SizeBytes   []int64
 	StartNS     []int64
 	PathDelayNS []int64
 
-	// Hops is, by flow, the number of links of its path (nil: 0). See Traits.UsesHops.
+	// Hops has the number of links of each flow's path. If it is nil, all are 0. See Traits.UsesHops.
 	Hops []int16
 
-	// SlowestBps and RoundTripNS are, by flow, those of its path (simkernel.Path). With Params.NeedsPaths.
+	// SlowestBps and RoundTripNS are properties of each flow's path (simkernel.Path). With Params.NeedsPaths.
 	SlowestBps, RoundTripNS []int64
 
-	// The rest of the network. Each of these columns may be nil.
+	// The following columns describe the rest of the network. Each of them may be nil.
 
-	// ReturnNS is, by flow, the time to send a full packet and its ACK on the links of the path that the case
-	// does not simulate, and what the ACK waits. It is part of the round trip only, not of the FCT.
+	// ReturnNS has, for each flow, the transmission times of a full packet and its ACK on links that the case
+	// does not simulate, plus the wait of the ACK. It is part of the round trip only, not of the FCT.
 	ReturnNS []int64
-	// UpstreamBps is, by flow, the bandwidth of the slowest link between the source's own and the target, and
-	// DownstreamBps of the slowest link behind the target; 0 if the flow's packets never wait for each other
-	// there. A flow's packets pass these links at intervals of at least their transmission times, as if they
-	// were alone there: observations exclude waits for packets of the same flow, so the case that receives
-	// them as feedback must produce these itself.
+	// UpstreamBps has, for each flow, the bandwidth of the slowest link between the source's own and the
+	// target. DownstreamBps is that of the slowest link behind the target. They are 0 if packets of the flow
+	// never wait for each other there. A flow's packets leave these links at intervals of at least their
+	// transmission times, as if they were alone. Observations exclude waits for packets of the same flow, so
+	// the case that receives them as feedback must reproduce these waits.
 	//
-	// With DownstreamBps in the case of a first hop, UpstreamNS of the feedback is the wait before that link,
-	// and WaitNS the wait at and behind it.
+	// For a first hop with DownstreamBps, UpstreamNS of the feedback is the wait before that link, and WaitNS
+	// the wait at and behind it.
 	UpstreamBps, DownstreamBps []int64
-	// BetweenPS is, by flow, the time per byte, in ps, of all links together between the source's own and the
-	// target that store and forward each packet. A case leaves these times out, as they are the same for all
-	// full packets. A shorter last packet arrives earlier by what it is shorter, but not before it was sent,
-	// nor before the packets ahead of it. For a first hop, of the links before that of DownstreamBps.
+	// BetweenPS has, for each flow, the total time per byte, in ps, of the links between the source's own and
+	// the target that store and forward packets. A case omits these times, because they are the same for all
+	// full packets. A last packet that is shorter arrives earlier by the difference, but not before it was
+	// sent, nor before the packets ahead of it. For a first hop, these are the links before that of
+	// DownstreamBps.
 	BetweenPS []int32
-	// Feedback is what the flows' packets met at the other hops: Params.Layout().Blocks(packets) blocks per
-	// flow, flow after flow. A packet leaves its host NICWaitNS later, arrives at the target UpstreamNS
-	// later, and is acknowledged and delivered WaitNS later. It counts as marked if Marks has its bit.
+	// Feedback has the waits and marks of the flows' packets at the other hops. Each flow has
+	// Params.Layout().Blocks(packets) blocks, and flows follow one another. A packet leaves its host
+	// NICWaitNS later, arrives at the target UpstreamNS later, and is acknowledged and delivered WaitNS
+	// later. It is marked if its bit in Marks is set.
 	Feedback []simkernel.Block
 	// Record requests Result.Observed.
 	Record bool
-	// RoomBytes requests Result.CrowdedAtNS of a target Behind: a queue that matters to a limited buffer, at
-	// least a packet. 0 is unlimited.
+	// RoomBytes requests Result.CrowdedAtNS of a target with Behind. It is the length of a queue that affects
+	// a limited buffer, at least a packet. 0 means unlimited.
 	RoomBytes int64
 }
 
-// Counters describe what passed the target of a case.
+// Counters describe the packets that passed the target of a case.
 type Counters struct {
 	PacketsSent   int64
 	PacketsMarked int64
@@ -109,30 +113,32 @@ type Counters struct {
 
 // Result is the output of one case: one row per flow, and counters. Simulate reuses its slices.
 type Result struct {
-	// FCTNS is the time from a flow's start to the delivery of its last byte, feedback included. It is -1 for
-	// a flow that could not finish within the kernel's horizon (Unfinished counts these).
+	// FCTNS is the time from a flow's start to the delivery of its last byte, including feedback. It is -1
+	// for a flow that cannot finish within the kernel's horizon (Unfinished counts these).
 	FCTNS []int64
-	// IdealNS is the FCT of the flow alone in the same case, without feedback. FCTNS >= IdealNS always.
+	// IdealNS is the FCT of the flow if it is alone in the same case, without feedback. FCTNS is at least
+	// IdealNS.
 	IdealNS []int64
 	// WaitNS is the time that the flow's last packet waited in the target's queue.
 	WaitNS []int64
-	// Observed is what the packets met at the target, in the layout of Case.Feedback. It is empty without
-	// Case.Record.
+	// Observed has the waits and marks of packets at the target, in the layout of Case.Feedback. It is empty
+	// unless Case.Record is set.
 	Observed   []simkernel.Block
 	Unfinished int64
 	Counters
-	// CrowdedAtNS and CrowdedBytes are the longest queues, by slot of CrowdSlotNS from the first start in
-	// which the queue was longer than Case.RoomBytes: when, and wire bytes. There are at most maxCrowded.
+	// CrowdedAtNS and CrowdedBytes have the longest queue, in wire bytes, of each slot of CrowdSlotNS in
+	// which the queue was longer than Case.RoomBytes, and its time. Slots begin at the first start. There are
+	// at most maxCrowded slots.
 	CrowdedAtNS, CrowdedBytes []float64
 }
 
-// CrowdSlotNS is for how long one queue of Result.CrowdedBytes stands: about a round trip without queues.
+// CrowdSlotNS is the duration that a value of Result.CrowdedBytes covers: about a round trip without queues.
 const (
 	CrowdSlotNS = 10_000
 	maxCrowded  = 1 << 16
 )
 
-// Limits of a case. They keep every sum of times within an int64.
+// These are the limits of a case. They keep every sum of times within an int64.
 const (
 	MaxBps       = 100_000_000_000_000 // of any link: 100 Tbps
 	MaxDelayNS   = 1 << 40             // of a path: 18 minutes
@@ -142,8 +148,8 @@ const (
 	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
-// A bounded column has a number for each row, from lo to hi or, where orZero is set, 0. It may be empty
-// unless it is needed.
+// A bounded column has a number from lo to hi for each row, or 0 if orZero is set. It may be empty unless it
+// is required.
 type bounded struct {
 	name           string
 	values         []int64
@@ -165,7 +171,7 @@ func checkColumns(row string, rows int, all ...bounded) error {
 	return nil
 }
 
-// check validates the columns, but for the feedback and the order of flows.
+// check validates the columns, except the feedback and the order of flows.
 func (k *Kernel) check(c *Case) error {
 	flows := len(c.StartNS)
 	sources := len(c.SourceBps)
@@ -210,7 +216,7 @@ func (k *Kernel) check(c *Case) error {
 			bounded{"downstream_bps", c.DownstreamBps, leastBps, mostBps, false, true}))
 }
 
-// checkFeedback validates the feedback, and returns the number of blocks of all flows.
+// checkFeedback validates the feedback and returns the total number of blocks.
 func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	if !c.Record && len(c.Feedback) == 0 {
 		return 0, nil
@@ -235,15 +241,15 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	return blocks, nil
 }
 
-// aloneTimes are how long a flow's full packets take at the links that space them in a case; 0 for those that
-// it lacks.
+// aloneTimes are the transmission times of a flow's full packets at the links that space them in a case. A
+// time is 0 if the case does not have the link.
 type aloneTimes struct {
 	source, upstream, target, downstream simkernel.WireTime
 
 	pace simkernel.WireTime // between packets, at line rate, where that is below the source's bandwidth
 }
 
-// of makes the times those of a flow; target stays.
+// of sets the times to those of a flow. target does not change.
 func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	s := &k.sources[c.Source[row]]
 	a.source, a.downstream, a.pace = s.wire, slowestWire(c.DownstreamBps, row), 0
@@ -258,9 +264,10 @@ func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	}
 }
 
-// fctPS returns the FCT without propagation of a flow alone whose window never binds: n packets, all full but
-// the last, which arrives earlyPS earlier than a full one. Full packets come at the longest of their times at
-// the links that they have passed; the last one follows from that.
+// fctPS returns the FCT, without propagation, of a flow that is alone and whose window never binds. It has n
+// packets, which are full except the last. The last one arrives earlyPS earlier than a full packet. Full
+// packets arrive at intervals of the longest transmission time of the links before. The arrival of the last
+// packet follows from that.
 func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 	if n == 1 {
 		return a.source.PS(lastBytes) - earlyPS + a.target.PS(lastBytes)
@@ -285,8 +292,8 @@ func (a *aloneTimes) fctPS(n, fullBytes, lastBytes, earlyPS int64) int64 {
 	return at
 }
 
-// checkFlows validates the flows and computes their ideal FCTs: -1 if the flow could not finish within the
-// horizon even when alone. The case has been checked.
+// checkFlows validates the flows and computes their ideal FCTs. The ideal FCT is -1 if the flow could not
+// finish within the horizon even when alone. The case must have been checked.
 func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 	full := k.params.PayloadBytes + k.params.HeaderBytes
 	var times aloneTimes

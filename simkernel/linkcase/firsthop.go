@@ -6,8 +6,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// runFirstHop simulates a host's uplink. The host is the only queue and never marks: without marks in the
-// feedback every rate stays at line rate. The time of an ACK is known when its packet leaves.
+// runFirstHop simulates a host's uplink. The host is the only queue and never marks. Without marks in the
+// feedback, every rate stays at line rate. The arrival time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
 	s := &k.sources[0]
 	unbound := len(k.c.Feedback) == 0 && k.windowNeverBinds()
@@ -19,7 +19,7 @@ func (k *Kernel) runFirstHop() {
 			}
 			k.start(s, k.nextPS)
 		}
-		// Every ACK is known, and its mark.
+		// All ACKs are known, including their marks.
 		const end = 1 << 62
 		slot := s.next
 		at, known := k.ready(&k.flows[slot], s.freePS, end)
@@ -44,8 +44,8 @@ func (k *Kernel) runFirstHop() {
 	}
 }
 
-// sendFirstHop sends a packet of the flow in the slot. It returns false if the packet would leave the host
-// after the horizon.
+// sendFirstHop sends a packet of the flow in the given slot. It returns false if the packet would leave the
+// host after the horizon.
 func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	f := &k.flows[slot]
 	payload := min(k.params.PayloadBytes, f.left)
@@ -87,7 +87,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 	return true
 }
 
-// countFirstHop counts packets of a size that leave one after the other, the first from atPS on.
+// countFirstHop counts packets of one size that leave one after the other. The first leaves at atPS.
 func (k *Kernel) countFirstHop(atPS, packets, wire, busyPS int64) {
 	k.r.PacketsSent += packets
 	k.busyPS += busyPS
@@ -97,9 +97,9 @@ func (k *Kernel) countFirstHop(atPS, packets, wire, busyPS int64) {
 	}
 }
 
-// sendRounds sends the next full packets of the host's flows, which neither windows nor feedback delay, in
-// whole rounds: those before a flow's last one, before the next flow starts, and before the horizon. It
-// returns false if there are none, or if a packet of a block would wait.
+// sendRounds sends the next full packets of the host's flows in whole rounds, if neither windows nor feedback
+// delay them. The rounds end before the last packet of any flow, the start of the next flow, and the horizon.
+// It returns false if there are no such rounds, or if a packet of a block would wait.
 func (k *Kernel) sendRounds(s *source) bool {
 	payload := k.params.PayloadBytes
 	fullPS := s.wire.PS(k.params.PayloadBytes + k.params.HeaderBytes)
@@ -136,8 +136,8 @@ func (k *Kernel) sendRounds(s *source) bool {
 	return true
 }
 
-// windowNeverBinds reports whether no flow of a first hop can ever wait for its window. Full packets leave at
-// least one packet time apart, which bounds the number of packets in flight at a flow's turn.
+// windowNeverBinds reports whether no flow of a first hop ever waits for its window. Full packets leave at
+// least one packet time apart, which bounds the number of packets in flight.
 func (k *Kernel) windowNeverBinds() bool {
 	p := &k.params
 	for _, bps := range k.c.DownstreamBps {

@@ -6,14 +6,14 @@ import (
 	"parsimon/simkernel"
 )
 
-// A flow is the state of an active flow and, with transport DCTCP, its sender.
+// A flow is the state of an active flow. With transport DCTCP, it includes the sender.
 //
-// The window decides whether a flow may send, never how much: the last packet may exceed it, as in ns-3. So
-// every packet but the flow's last is full, packets in flight can be counted, and the window is closed from
-// ceil(window / payload) packets on.
+// The window determines whether a flow may send, but not how much: the last packet may exceed it, as in ns-3.
+// All packets of a flow but the last are therefore full, and the packets in flight can be counted. The window
+// is closed with ceil(window / payload) packets or more.
 //
-// The ACKs of the flow's packets are written to a ring as soon as the packets have passed the target, and are
-// read when the host next needs to know whether the flow may send. Most ACKs only open the window; flags
+// The ACKs of the flow's packets are written to a ring as soon as the packets have passed the target. They
+// are read when the host next needs to know whether the flow may send. Most ACKs only open the window. Flags
 // mark the others.
 type flow struct {
 	readyPS       int64  // the flow cannot send before
@@ -45,16 +45,16 @@ type flow struct {
 	slot         int32
 	firstBlock   uint32
 
-	// The flow alone at the slowest links before and behind the target: when its last packet has passed the
-	// link before the target, and when the one behind began to send it; and how fast the link is (0: there is
-	// none).
+	// These fields describe the flow alone at the slowest links before and behind the target: when its last
+	// packet passed the link before the target, when the link behind began to send it, and the speed of that
+	// link (0 if there is none).
 	upPassedPS, downPassedPS int64
 	upWire, downWire         simkernel.WireTime
 }
 
-// An ack is one ACK: the time when the host receives it, its flags in the lowest bits, and above them the ps
-// that its packet waited behind the target, and itself on its way back. at − that wait − ackPS is when the
-// packet left the target.
+// An ack is one ACK. at is the time at which the host receives it. The lowest bits of flags are flags, and the
+// bits above them are the wait, in ps, of its packet behind the target plus that of the ACK. The packet left the
+// target at at − wait − ackPS.
 type ack struct {
 	at    int64
 	flags int64
@@ -67,8 +67,8 @@ const (
 	ackShift      = 2
 )
 
-// A retiredSlot is the slot of a flow that has sent all its bytes. Its last packet, and so its ring, can be
-// marked until that packet's service starts.
+// A retiredSlot is the slot of a flow that has sent all of its bytes. Its last packet can still be marked
+// until that packet's service starts, so its ring is still in use.
 type retiredSlot struct {
 	slot    int32
 	startPS int64
@@ -114,8 +114,8 @@ func (k *Kernel) returnPS(row int) int64 {
 	return k.c.ReturnNS[row] * simkernel.PSPerNS
 }
 
-// earlyOf returns by how much the last packet of a flow arrives earlier than a full one would: see
-// Case.BetweenPS.
+// earlyOf returns the time by which the last packet of a flow arrives earlier than a full one would (see
+// Case.BetweenPS).
 func (k *Kernel) earlyOf(row int32) int64 {
 	if len(k.earlyPS) == 0 {
 		return 0
@@ -134,7 +134,7 @@ func (k *Kernel) early(c *Case, row int) int64 {
 	return min(int64(c.BetweenPS[row])*shorter, farthestPS+s.wire.PS(last))
 }
 
-// slowestWire returns the WireTime of a flow's link of that column; 0 if there is none.
+// slowestWire returns the WireTime of a flow's link in a column, or 0 if there is none.
 func slowestWire(bps []int64, row int) simkernel.WireTime {
 	if len(bps) == 0 || bps[row] == 0 {
 		return 0
@@ -142,11 +142,11 @@ func slowestWire(bps []int64, row int) simkernel.WireTime {
 	return simkernel.NewWireTime(float64(bps[row]))
 }
 
-// behindTarget returns how much longer a packet that leaves the target at departPS needs to its destination
-// than propagation alone: it follows the flow's packets at the slowest link, and waits for those of other
-// flows. The slowest link begins to send it when it has sent the packet before, which is full. That does not
-// depend on the size of this packet: a short last packet may arrive later by what it is shorter, without
-// being late.
+// behindTarget returns the time, beyond propagation, that a packet needs from the target, which it leaves at
+// departPS, to its destination. It follows the flow's packets at the slowest link, and waits for those of
+// other flows. The slowest link starts to send it after the previous packet, which is full. This does not
+// depend on the size of the packet. A short last packet may thus arrive later by the time that it saves,
+// without being late.
 func (f *flow) behindTarget(departPS, fullBytes int64) int64 {
 	f.downPassedPS = max(departPS, f.downPassedPS+f.downWire.PS(fullBytes))
 	return f.downPassedPS - departPS + f.downstreamPS
@@ -168,10 +168,11 @@ func (k *Kernel) advanceStart() {
 	}
 }
 
-// ready returns the earliest time from free on at which the flow can send, and reads the ACKs due by then. If
-// one of them belongs to a packet whose service had not started by now, its mark is undecided: then known is
-// false and the time is a lower bound. In either case the time is kept in readyPS until the flow sends,
-// because a call for an earlier time would find ACKs read that are not back yet.
+// ready returns the earliest time, not before free, at which the flow can send. It reads the ACKs that are
+// due by then. If one of them belongs to a packet whose service has not started by now, the mark of the
+// packet is undecided. Then known is false and the time is a lower bound. In either case the time is kept in
+// readyPS until the flow sends, because a call for an earlier time would see ACKs as read that have not yet
+// returned.
 func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	at = max(free, f.readyPS+f.nicWaitPS)
 	decided := now + f.ackPS
@@ -213,8 +214,9 @@ func (k *Kernel) ready(f *flow, free, now int64) (at int64, known bool) {
 	}
 }
 
-// onAckEmbedded passes the ACK read last, which ends a window or carries a mark, to the flow's dctcp. Other
-// ACKs change nothing: the end of a cut matters only together with a mark or the end of a window.
+// onAckEmbedded passes the ACK that was read last, which ends a window or has a mark, to the flow's dctcp.
+// Other ACKs change nothing, because the end of a cut matters only together with a mark or the end of a
+// window.
 func (k *Kernel) onAckEmbedded(f *flow, flags int64) {
 	sent := k.sent(f)
 	acked := sent - int64(f.head-f.tail)*k.params.PayloadBytes
@@ -233,14 +235,14 @@ func (k *Kernel) setRate(f *flow) {
 	f.windowPackets = k.params.Packets(f.dctcp.Window())
 }
 
-// growRing moves the flow's ring to the end of acks, with twice the size, and updates the target's log.
+// growRing moves the flow's ring to the end of acks, with twice its size, and updates the target's log.
 func (k *Kernel) growRing(f *flow) {
 	oldBase := f.base
 	oldMask := f.mask
 	f.base = uint32(len(k.acks))
 	f.mask = 2*oldMask + 1
 	k.acks = append(k.acks, make([]ack, f.mask+1)...)
-	// The ring is full: each old place belongs to exactly one packet.
+	// The ring is full, so each old position belongs to exactly one packet.
 	moved := func(old uint32) uint32 { return f.tail + (old-oldBase-f.tail)&oldMask }
 	if len(k.stamps) > 0 {
 		k.stamps = append(k.stamps, make([]stamp, f.mask+1)...)
@@ -276,7 +278,8 @@ func (k *Kernel) slot(now int64) int32 {
 		return slot
 	}
 	packets := uint64(k.params.Packets(k.params.NominalWindow()))
-	// At least one block, so that a packet's place in the ring gives its bit of Block.Marks.
+	// A ring has at least one block, so that the position of a packet in the ring determines its bit of
+	// Block.Marks.
 	ring := uint32(1) << min(6, max(simkernel.MaxBlockBits, bits.Len64(packets-1)))
 	k.flows = append(k.flows, flow{base: uint32(len(k.acks)), mask: ring - 1})
 	k.acks = append(k.acks, make([]ack, ring)...)

@@ -20,22 +20,22 @@ import (
 //  5. Arrival: a packet arrives at the target, by source row. At an idle target its service starts at once,
 //     unmarked.
 //
-// A packet takes at least 1 ps on every link, so no event causes one before it in this order.
+// A packet takes at least 1 ps on every link, so no event causes another one that precedes it in this order.
 //
-// Kernel itself has only one kind of event: the next packet of a source arrives at the target. What
-// determines this time (ACKs, pacing, the window) depends on packets that left the target earlier, and is
-// evaluated when needed. See Kernel.runQueue.
+// Kernel itself has only one kind of event: the next packet of a source arrives at the target. This time
+// depends on ACKs, pacing and the window, and thus on packets that left the target earlier. It is evaluated
+// when needed. See Kernel.runQueue.
 
-// A packet that would leave the target (first hop: the host) after horizonPS is not sent, and flows with
-// undelivered bytes are unfinished.
+// A packet that would leave the target (or, for a first hop, the host) after horizonPS is not sent. Flows
+// with undelivered bytes are then unfinished.
 const (
 	horizonPS = simkernel.HorizonPS
 	never     = simkernel.Never
 )
 
 // A Kernel simulates link cases, one at a time. It owns scratch memory that grows to the needs of the largest
-// case so far and is reused: in steady state nothing is allocated. Kernels share nothing; use one per
-// worker.
+// case so far and is reused, so that it allocates nothing in steady state. Kernels share no state. Use one
+// per worker.
 type Kernel struct {
 	params simkernel.Params
 	traits simkernel.Traits // of params.Transport
@@ -48,7 +48,8 @@ type Kernel struct {
 	nextRow  int   // the next flow to start
 	nextPS   int64 // its start; never if there is none
 	finished int64
-	// Blocks, and the slowest links of flows, are tracked only in cases that have them or record.
+	// Blocks and the slowest links of flows are tracked only in cases that have feedback or record
+	// observations.
 	blocks    bool
 	nextBlock uint32 // first block of the next flow
 
@@ -85,9 +86,9 @@ func NewKernel(p simkernel.Params) (*Kernel, error) {
 		watchesService: t.RandomMarks || t.Telemetry}, nil
 }
 
-// Simulate simulates a case and writes the result to r, whose slices it reuses. An invalid column yields an
-// error that names the source or flow row (from 0); r is then undefined. The result is a pure function of the
-// case and the kernel's Params.
+// Simulate simulates a case and writes the result to r. It reuses the slices of r. If a column is invalid,
+// the error names the row of the source or the flow, from 0, and r is undefined. The result depends only on
+// the case and on the kernel's Params.
 func (k *Kernel) Simulate(c *Case, r *Result) error {
 	if err := k.prepare(c, r); err != nil {
 		return err
@@ -166,12 +167,12 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 
 // runQueue simulates a case whose target is a queue behind the sources' links.
 //
-// Every source with active flows has a key: the time when its next packet arrives at the target. The least
-// key is the next arrival of all, so everything that the target does before it is final: departures, and the
-// marks of packets in service by then. The ACKs that the source's host receives before it sends its following
-// packet belong to such packets, so the key of that packet can be computed at once. If it cannot, because the
-// queue is so long that the mark of a needed ACK is undecided, the key is a lower bound, at which the source
-// is planned again.
+// Each source with active flows has a key: the time at which its next packet arrives at the target. The
+// smallest key is the next arrival. Everything at the target before that time is final: departures, and the
+// marks of packets in service. Before a source's host sends its following packet, it receives only ACKs of
+// such packets, so the key of that packet can be computed immediately. There is an exception: if the queue is
+// so long that the mark of a needed ACK is undecided, the key is a lower bound, at which the source is
+// planned again.
 func (k *Kernel) runQueue() {
 	k.target.reset(k.c, &k.params, k.watchesService)
 	p := &k.picker
@@ -208,7 +209,7 @@ func (k *Kernel) runQueue() {
 	}
 }
 
-// startNext starts the next flow if that is the next event, and otherwise moves the picker's base.
+// startNext starts the next flow if that is the next event. Otherwise it moves the picker's base.
 func (k *Kernel) startNext(root int64) {
 	p := &k.picker
 	startPS := k.nextPS
@@ -303,9 +304,9 @@ func (k *Kernel) decideMarks(now int64) {
 	k.target.noteCrowded(k.r, k.target.queueBytes(), now)
 }
 
-// finish removes a flow whose last packet left the target at departPS from its source, and writes its result.
-// FCTs are rounded up, like the ideal FCT, and waits down, so that no wait exceeds the delay that it is part
-// of.
+// finish removes a flow from its source and writes its result. The last packet of the flow leaves the target
+// at departPS. FCTs are rounded up, like the ideal FCT. Waits are rounded down, so that no wait exceeds the
+// delay that it is part of.
 func (k *Kernel) finish(s *source, last retiredSlot, departPS, waitPS int64) {
 	f := &k.flows[last.slot]
 	if k.blocks {
@@ -339,7 +340,7 @@ func (k *Kernel) advanceBlock(f *flow) {
 	k.loadBlock(f)
 }
 
-// recordBlock records the mean wait of the present block, which has that many packets.
+// recordBlock records the mean wait of the present block, which has the given number of packets.
 func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	if f.waitPS == 0 {
 		return // nothing to record: Observed is zero
@@ -388,7 +389,7 @@ func (k *Kernel) startSender(f *flow, slot int32) {
 	k.updateRate(f)
 }
 
-// A senderClock is the state of a flow with an external sender, besides the sender.
+// A senderClock is the state of a flow with an external sender that is not part of the sender.
 type senderClock struct {
 	limits    simkernel.Limits
 	tickPS    int64  // an ACK from here on is passed to the sender in any case
@@ -400,7 +401,7 @@ type senderClock struct {
 	block      uint32
 }
 
-// onAckExternal passes the ACK read last, received at its clock's lastAckPS, to the flow's sender.
+// onAckExternal passes the ACK that was read last, received at its clock's lastAckPS, to the flow's sender.
 func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	s := k.senders[f.slot]
 	h := &k.ackScratch
@@ -428,8 +429,8 @@ func (k *Kernel) onAckExternal(f *flow, flags int64) {
 	}
 }
 
-// telemetry sets the telemetry of k.ackScratch: the target's, as of the packet whose ACK was read last, and
-// the reduction by other links.
+// telemetry sets the telemetry of k.ackScratch: that of the target for the packet whose ACK was read last,
+// and the reduction by other links.
 func (k *Kernel) telemetry(f *flow, st *stamp) {
 	h := &k.ackScratch
 	h.Links = h.Links[:0]
@@ -443,13 +444,13 @@ func (k *Kernel) telemetry(f *flow, st *stamp) {
 	}
 }
 
-// blockOf returns the block of a packet of the flow, an index of Case.Feedback and Result.Observed.
+// blockOf returns the block of a packet of the flow, as an index into Case.Feedback and Result.Observed.
 func (k *Kernel) blockOf(f *flow, packet uint32) uint32 {
 	return f.firstBlock + uint32(k.layout.Of(int64(packet)))
 }
 
-// recordReduction records by how much the target reduces the flow's rate, as of the last ACK: the mean over
-// the ACKs of a block so far.
+// recordReduction records the reduction of the flow's rate by the target at the last ACK. The record is the
+// mean over the ACKs of a block so far.
 func (k *Kernel) recordReduction(f *flow, share float64) {
 	c := &k.clocks[f.slot]
 	block := k.blockOf(f, f.tail-1)
@@ -492,7 +493,7 @@ func (k *Kernel) updateRate(f *flow) {
 }
 
 // advanceService decides the marks and the telemetry of packets whose service has started by now. It must be
-// called before an arrival is counted, so that what has arrived is what these packets leave behind.
+// called before an arrival is counted, so that only earlier arrivals count as left behind these packets.
 func (k *Kernel) advanceService(now int64) {
 	t := &k.target
 	for ; t.waiting != t.arrived; t.waiting++ {
@@ -518,7 +519,8 @@ func (k *Kernel) advanceService(now int64) {
 	}
 }
 
-// drawMark stores the random number of the packet logged last, and updates what depends on the queue.
+// drawMark stores the random number of the packet logged last, and updates the values that depend on the
+// queue.
 func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t := &k.target
 	first := t.arrived - 1 // in service
@@ -536,13 +538,14 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t.sumWaits()
 }
 
-// cruise is runQueue for plain packets, which nearly all are: the source has one active flow, the packet is
-// not its last (so it is full), and the ACKs due before the flow's next packet leave its window open. cruise
-// does the work of forward and plan for them in one loop. It returns before the first packet that is not
-// plain. It also returns after a packet whose successor it could not plan: the source still has the least key
-// and is planned again at once. And it returns after a packet that found a deep queue: row is that of its
-// flow, and now its time. Otherwise row is below 0. Selecting the least key without branches was slower: it
-// makes one dependency chain of all packets.
+// cruise is runQueue for plain packets, which are the vast majority. For a plain packet, the source has one
+// active flow, the packet is not its last (so it is full), and the ACKs that are due before the flow's next
+// packet leave its window open. cruise does the work of forward and plan for them in one loop. It returns
+// before the first packet that is not plain. It also returns after a packet whose successor it could not
+// plan. The source still has the smallest key and is planned again immediately. Finally, it returns after a
+// packet that found a deep queue: row is the row of its flow, and now its time. Otherwise row is negative.
+// Selecting the smallest key without branches was slower, because it makes one dependency chain of all
+// packets.
 func (k *Kernel) cruise() (now int64, row int32) {
 	p := &k.picker
 	t := &k.target
@@ -569,7 +572,8 @@ func (k *Kernel) cruise() (now int64, row int32) {
 		}
 		departPS = startPS + servicePS
 
-		// The packet passes the target. Feedback enters here: a mark is a flag of the ACK, a wait delays it.
+		// The packet passes the target. Feedback is applied here: a mark sets a flag of the ACK, and a wait
+		// delays it.
 		left := f.left - full
 		f.left = left
 		place := f.head & f.mask
@@ -680,11 +684,11 @@ func (k *Kernel) at(key int64) (*source, *flow) {
 	return s, &k.flows[s.planned]
 }
 
-// train passes whole round trips of a flow at line rate in one step, and returns the key of the packet after
-// them. key is the planned packet's, the first one after the end of a window. If the packets since the last
-// such one, whose ACK has ended the window, were equally spaced and met nothing, then so are the next ones,
-// up to the flow's last packet, a block with feedback, or the next event of another source: each finds the
-// target idle, and each round trip ends a window.
+// train passes whole round trips of a flow at line rate in one step. It returns the key of the packet after
+// them. key is that of the planned packet, the first one after the end of a window. If the packets since the
+// last such packet, whose ACK has ended the window, were equally spaced and did not wait, so will be the next
+// ones. This holds up to the flow's last packet, a block with feedback, or the next event of another source.
+// Each packet finds the target idle, and each round trip ends a window.
 func (k *Kernel) train(s *source, f *flow, key int64) int64 {
 	p := &k.picker
 	t := &k.target
@@ -741,8 +745,8 @@ func (k *Kernel) train(s *source, f *flow, key int64) int64 {
 	return key + packets*gapPS<<p.bits
 }
 
-// withoutFeedback returns how many of the flow's next packets, limit at most, have no feedback, and neither
-// has the one after them.
+// withoutFeedback returns the number of the flow's next packets, at most limit, that have no feedback and
+// whose successor has none.
 func (k *Kernel) withoutFeedback(f *flow, limit int64) int64 {
 	if len(k.c.Feedback) == 0 {
 		return limit

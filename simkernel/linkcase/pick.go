@@ -7,14 +7,14 @@ import (
 	"parsimon/simkernel"
 )
 
-// A picker is a priority queue of sources by the time when their next packet arrives at the target.
+// A picker is a priority queue of sources by the time at which their next packet arrives at the target.
 //
-// A key is a time and a source row in one integer, (time − base) << bits | row, so that comparing keys
-// compares times and then rows. A time too far ahead is cut to the farthest representable one, and the source
-// is planned again there; base follows the time of the last event.
+// A key has a time and the row of a source in one integer, (time − base) << bits | row, so that comparing
+// keys compares times and then rows. A time that is too far ahead is reduced to the largest possible one, at
+// which the source is planned again. base follows the time of the last event.
 //
-// Few sources are active at a time in most cases, and a source that has just sent is usually the last to send
-// its next packet. So up to pickFew keys are kept in order, and a new one is inserted from the back. More
+// In most cases few sources are active at a time, and a source that has just sent is usually the last one to
+// send again. Up to pickFew keys are therefore kept in order, and a new one is inserted from the back. More
 // keys are in a binary heap.
 type picker struct {
 	keys        [1 << 8]int64 // a ring, in order from front to before back; keys[back] is noKey
@@ -54,7 +54,8 @@ func (p *picker) least() int64 {
 	return p.keys[p.front]
 }
 
-// replace changes the least key to one of the same source that is not less, and returns the new least.
+// replace replaces the smallest key by one of the same source that is not smaller, and returns the new
+// smallest key.
 func (p *picker) replace(key int64) int64 {
 	if p.many {
 		p.heap[0] = key
@@ -68,7 +69,7 @@ func (p *picker) replace(key int64) int64 {
 func (p *picker) push(key int64) int64 {
 	keys := &p.keys
 	i := p.back
-	// The key that is replaced is not greater, and ends the loop.
+	// The key that is replaced is not larger, and ends the loop.
 	for keys[i-1] > key {
 		keys[i] = keys[i-1]
 		i--
@@ -80,7 +81,7 @@ func (p *picker) push(key int64) int64 {
 	return keys[p.front]
 }
 
-// put gives a source a key; active says that it has one already.
+// put sets the key of a source. active means that it already has one.
 func (p *picker) put(s *source, active bool, key int64) {
 	if p.many {
 		i := len(p.heap)
@@ -146,7 +147,7 @@ func (p *picker) drop() {
 	}
 }
 
-// sink restores the order of the heap below a place whose key may be too great.
+// sink restores the order of the heap below a position whose key may be too large.
 func (p *picker) sink(i int) {
 	heap := p.heap
 	for key := heap[i]; ; {
@@ -167,7 +168,7 @@ func (p *picker) next(startPS int64) {
 	p.stop = min(startPS-p.base, p.far/2) << p.bits
 }
 
-// rebase moves the base to now: the least time of the keys, or any time if there are none.
+// rebase moves the base to now, which is the smallest time of the keys, or any time if there are none.
 func (p *picker) rebase(now, startPS int64) {
 	shift := (now - p.base) << p.bits
 	p.base = now
@@ -180,7 +181,7 @@ func (p *picker) rebase(now, startPS int64) {
 	p.next(startPS)
 }
 
-// A source is a host with its own link, and a ring of its active flows, ordered by row. Its size is 64 bytes,
+// A source is a host with its own link and a ring of its active flows, ordered by row. Its size is 64 bytes,
 // so that the hot loop computes its address by a shift.
 type source struct {
 	freePS  int64 // the host's link is free from here on
@@ -197,7 +198,8 @@ type source struct {
 	plain   bool  // cruise can process the planned packet
 }
 
-// plan computes when the source sends next, given all arrivals at the target before now, and returns its key.
+// plan computes when the source sends next, given all arrivals at the target before now. It returns the
+// source's key.
 func (k *Kernel) plan(s *source, now int64) int64 {
 	if k.watchesService {
 		k.advanceService(now)
@@ -233,8 +235,8 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	return at<<k.picker.bits | int64(s.row)
 }
 
-// choose selects the source's next flow round robin: of the flows that can send first, the first after the
-// one served last. at and known are the result of ready for the flow s.next.
+// choose selects the source's next flow round robin: among the flows that can send first, the first one after
+// the flow served last. at and known are the results of ready for flow s.next.
 func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, bool) {
 	slot := s.next
 	f := &k.flows[slot]
@@ -253,7 +255,7 @@ func (k *Kernel) choose(s *source, now, at int64, known bool) (int32, int64, boo
 	return slot, at, known
 }
 
-// add appends a flow, whose row is greater than all others, to the source's ring.
+// add appends a flow, whose row is larger than all others, to the source's ring.
 func (s *source) add(flows []flow, slot int32) {
 	f := &flows[slot]
 	if s.count == 0 {
@@ -275,7 +277,7 @@ func (s *source) add(flows []flow, slot int32) {
 	s.count++
 }
 
-// remove takes a flow that has sent all its bytes out of the source's ring.
+// remove removes a flow that has sent all of its bytes from the source's ring.
 func (s *source) remove(flows []flow, slot int32) {
 	f := &flows[slot]
 	flows[f.prevSlot].nextSlot = f.nextSlot

@@ -6,12 +6,12 @@ import (
 	"parsimon/simkernel"
 )
 
-// A target is the queue under study, a FIFO. It holds no packets: the departure of a packet is known when it
-// arrives. It keeps a log of arrivals, because marks are decided when a packet's service starts, by the
-// number of bytes that have arrived behind it.
+// A target is the queue under study, a FIFO. It does not hold packets, because the departure of a packet is
+// known when it arrives. It keeps a log of arrivals, because a packet is marked when its service starts,
+// depending on the number of bytes that have arrived behind it.
 //
-// Only an arrival that finds more than the marking threshold in the queue can cause a mark, and only one that
-// finds nearly the maximum queue so far can make a new maximum. All other arrivals are shallow: they cost one
+// An arrival can cause a mark only if the queue is longer than the marking threshold. It can be a new maximum
+// only if the queue is nearly as long as the maximum so far. All other arrivals are shallow. They take one
 // comparison and a log entry.
 type target struct {
 	wire      simkernel.WireTime
@@ -37,7 +37,7 @@ type target struct {
 	maxBytes  int64
 	maxAtPS   int64
 	roomBytes int64 // Case.RoomBytes; Unreachable: there is no limit
-	// A queue of maxPackets packets or fewer is not longer than maxBytes; 0: unknown.
+	// A queue of at most maxPackets packets is not longer than maxBytes. 0 means unknown.
 	maxPackets uint64
 
 	rule simkernel.MarkRule // where Kernel.advanceService decides marks
@@ -51,7 +51,7 @@ type logEntry struct {
 	block   uint32 // index of Result.Observed
 }
 
-// maxShallowPS bounds the waits that are summed without a check for overflow.
+// maxShallowPS is the upper bound of waits that are summed without a check for overflow.
 const maxShallowPS = 1 << 31
 
 func (t *target) reset(c *Case, p *simkernel.Params, watchesService bool) {
@@ -89,8 +89,8 @@ func (t *target) reset(c *Case, p *simkernel.Params, watchesService bool) {
 	t.deepPS = t.shallowPS
 }
 
-// least returns a lower bound of the time to send that many bytes in packets of any size, limited to
-// maxShallowPS. Rounding to ps shortens a packet by at most half a ps.
+// least returns a lower bound of the time to send a number of bytes in packets of any size, limited to
+// maxShallowPS. Rounding to ps makes a packet shorter by at most half a ps.
 func (t *target) least(bytes int64) int64 {
 	hi, _ := bits.Mul64(uint64(max(bytes, 0)), uint64(t.wire))
 	if hi != 0 {
@@ -99,16 +99,16 @@ func (t *target) least(bytes int64) int64 {
 	return max(-1, min(maxShallowPS, t.wire.PS(bytes)-bytes/(t.header+1)-2))
 }
 
-// deep reports whether the packet logged last, which arrives now and finds workPS of work including itself,
-// may decide something: a mark, the maximum queue, or whether there is room. More than maxPackets packets are
-// in the queue only if the packet that many before it is still in service, so that the next one has not
-// started. The rare conditions come first: a branch that depends on shallowPS alone cannot be predicted.
+// deep reports whether the packet that was logged last can decide a mark, the maximum queue, or whether there
+// is room. It arrives now and finds workPS of work, including itself. More than maxPackets packets are in the
+// queue only if the packet that arrived maxPackets before is still in service, so that the next one has not
+// started. Rare conditions come first, because a branch that depends on shallowPS alone cannot be predicted.
 func (t *target) deep(workPS, now int64) bool {
 	return workPS > t.deepPS || t.log[(t.arrived-t.maxPackets)&t.logMask].startPS > now && workPS > t.shallowPS
 }
 
-// decideMarks decides what the packet that has just arrived changes: marks of packets ahead of it, and the
-// maximum queue. It sets the marks in acks and, if it is not empty, in observed.
+// decideMarks decides the marks of packets ahead of the one that has just arrived, and updates the maximum
+// queue. It sets the marks in acks and, if it is not empty, in observed.
 func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) {
 	w := t.waiting
 	for w != t.arrived && t.log[w&t.logMask].startPS <= now {
@@ -142,18 +142,18 @@ func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) 
 	t.sumWaits()
 }
 
-// sumWaits moves waitPS to waits. It is called before waitPS can overflow.
+// sumWaits adds waitPS to waits and clears it. It is called before waitPS can overflow.
 func (t *target) sumWaits() {
 	t.waits.Add(t.waitPS)
 	t.waitPS = 0
 }
 
-// queueBytes returns the bytes in the queue, where waiting is the first packet that waits. The packet before
-// it is in service. It exists: an idle target starts service at once.
+// queueBytes returns the bytes in the queue. waiting is the first packet that waits. The packet before it is
+// in service. It exists, because an idle target starts service immediately.
 func (t *target) queueBytes() int64 { return t.bytes - t.log[(t.waiting-1)&t.logMask].before }
 
-// noteCrowded notes a queue, which a packet has just joined, if it is the longest of its slot and has no
-// room.
+// noteCrowded records a queue, which a packet has just joined, if it exceeds the room and is the longest of
+// its slot.
 func (t *target) noteCrowded(r *Result, queueBytes, now int64) {
 	if queueBytes <= t.roomBytes {
 		return
@@ -171,8 +171,8 @@ func (t *target) noteCrowded(r *Result, queueBytes, now int64) {
 	}
 }
 
-// trimLog drops packets that no longer wait from the log, or doubles the log. It keeps the last packet that
-// does not wait, which may be in service.
+// trimLog removes packets that no longer wait from the log, or doubles the size of the log. It keeps the last
+// packet that does not wait, which may be in service.
 func (t *target) trimLog(now int64) {
 	waiting := t.arrived
 	for waiting != t.waiting && t.log[(waiting-1)&t.logMask].startPS > now {
