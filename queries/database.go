@@ -220,8 +220,8 @@ func (db *DB) viewNames() []string { return names.Of(db.views, func(v view) stri
 
 // Text returns the SELECT of a question. params overrides the defaults of its parameters by name.
 //
-// It returns an error for a parameter that the question does not have, a value of the wrong type, and a
-// scenario or variant that the lake does not have. The error then lists similar names.
+// It returns an error if the question does not have a parameter, if a value has the wrong type, or if the
+// lake does not have a scenario or variant. The error then lists similar names.
 func (db *DB) Text(query Query, params map[string]string) (string, error) {
 	if params["variant"] != "" {
 		query = query.ofAllVariants()
@@ -406,8 +406,8 @@ func (db *DB) admit(ctx context.Context, conn *sql.Conn, text string) error {
 	return checkType(conn, text)
 }
 
-// ErrRefused is wrapped by every error for a statement that may not run. Errors for a statement that is
-// wrong or that fails do not wrap it.
+// ErrRefused is wrapped by every error for a statement that may not run. Errors of statements that are
+// malformed or fail do not wrap it.
 var ErrRefused = duckdb.ErrRefused
 
 // relationMacros are the table macros of the catalog. Their first argument is the name of a relation.
@@ -526,7 +526,7 @@ func MarkAnswers(files []File, answerOf map[string]string) {
 	}
 }
 
-// better orders variants by their names.
+// better reports whether one variant takes precedence over another, by their names.
 func better(variant, than string) bool {
 	rank := func(name string) int {
 		if strings.Contains(name, "-sampled-") {

@@ -253,7 +253,7 @@ func (q Query) ofAllVariants() Query {
 }
 
 // sizeBinsView returns the view size_bins. It has a row for each bin of package sizebin, numbered from 0, and
-// a last row 'all' for every size. Both bounds belong to a bin.
+// a last row 'all' for every size. Both bounds of a bin are included.
 func sizeBinsView() string {
 	var rows []string
 	for i, b := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All, MaxBytes: math.MaxInt64}) {
@@ -270,13 +270,14 @@ func sizeBinMacro() string { return "size_bin_of(bytes) AS " + sizebin.Case("byt
 const CatalogFile = "parsimon.duckdb"
 
 // WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are absolute,
-// so that it can be opened from any directory. Where the lake is moved, it must be written again. The file is
+// so that it can be opened from any directory. If the lake is moved, it must be written again. The file is
 // replaced by one rename: readers see the old catalog or the new one.
 //
-// The catalog must be written again whenever files are added or removed. It is written in the
-// directory temp of the lake, which must not exist, and which a process that is killed meanwhile leaves.
+// The catalog must be written again whenever files are added or removed. It is written to directory temp of
+// the lake, which must not exist. A killed process leaves this directory behind.
 //
-// Errors: a lake that CheckLakePath refuses; a file outside the lake; a file that is not Parquet.
+// It returns an error if CheckLakePath rejects the lake, if a file is outside the lake, or if a file is not
+// Parquet.
 func WriteCatalog(lake, temp string, files []File) (err error) {
 	defer func() {
 		if err != nil {
@@ -305,7 +306,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 	if err := createCatalog(made, all); err != nil {
 		return err
 	}
-	// After a power failure either the old or the new file is there, complete.
+	// After a power failure, either the old or the new file exists, complete.
 	if err := flush(made); err != nil {
 		return err
 	}

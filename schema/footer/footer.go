@@ -26,10 +26,10 @@ const tailBytes = 8
 // magic begins and ends a file. An encrypted footer ends with another one.
 const magic, encryptedMagic = "PAR1", "PARE"
 
-// Error says why a file is not a valid Parquet file.
+// Error describes why a file is not a valid Parquet file.
 type Error struct{ Why string }
 
-// Error is the reason in words.
+// Error returns the reason.
 func (e *Error) Error() string { return "not a valid Parquet file: " + e.Why }
 
 func fault(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
@@ -51,9 +51,9 @@ func CheckFile(path string) error {
 	return nil
 }
 
-// Check reports a file of the given size whose footer declares more than the footer can hold, and returns how many
-// rows the footer says there are. The error of a footer that is not valid is an *Error; other errors are those of
-// reading.
+// Check returns an error for a file of the given size whose footer declares more than it can contain. It
+// returns the number of rows that the footer declares. If the footer is not valid, the error is an *Error.
+// Other errors are those of reading.
 func Check(file io.ReaderAt, size int64) (rows int64, err error) {
 	data, err := read(file, size)
 	if err != nil {
@@ -88,7 +88,7 @@ func read(file io.ReaderAt, size int64) ([]byte, error) {
 	return data, readAt(file, data, size-tailBytes-length)
 }
 
-// readAt fills p. A file that was cut meanwhile is a fault of the file.
+// readAt fills p. A file that was truncated in the meantime has a fault.
 func readAt(file io.ReaderAt, p []byte, at int64) error {
 	n, err := file.ReadAt(p, at)
 	if n == len(p) {
@@ -100,15 +100,16 @@ func readAt(file io.ReaderAt, p []byte, at int64) error {
 	return err
 }
 
-// A shape says what a structure needs at least, and which of its fields are lists of structures with a shape.
-// Of other structures nothing is known. Libraries hold hundreds of bytes for each structure of these lists,
-// so that an element of one byte would take hundreds of times the size of the file.
+// A shape has the minimum size of a structure, and those of its fields that are lists of structures with a
+// shape. Other structures are not checked. Libraries use hundreds of bytes for each structure of these lists,
+// so elements of one byte would take hundreds of times the size of the file.
 type shape struct {
 	leastBytes int // of an encoded element
 	lists      map[int16]*shape
 }
 
-// The shapes of the lists that make up most of a footer. An element has at least its required fields.
+// These are the shapes of the lists that make up most of a footer. An element has at least its required
+// fields.
 var (
 	schemaElement = &shape{leastBytes: 4}
 	columnChunk   = &shape{leastBytes: 16}
@@ -135,19 +136,19 @@ const (
 	typeStruct
 )
 
-// maxDepth bounds how deep structures and lists are nested. Those of Parquet are nested seven deep.
+// maxDepth is the maximum depth of nested structures and lists. Those of Parquet are nested seven deep.
 const maxDepth = 32
 
-// A walker reads values of the compact protocol and keeps one.
+// A walker reads values of the compact protocol and keeps one of them.
 type walker struct {
 	rest []byte
 	rows int64 // of the file
 }
 
-// rowsField is the field of FileMetaData that has the number of rows.
+// rowsField is the field of FileMetaData with the number of rows.
 const rowsField = 3
 
-// structure passes over the fields of a structure.
+// structure skips the fields of a structure.
 func (w *walker) structure(s *shape, depth int) error {
 	if depth > maxDepth {
 		return fault("its footer is nested too deep")
@@ -191,7 +192,7 @@ func (w *walker) structure(s *shape, depth int) error {
 	}
 }
 
-// value passes over a value. A Boolean is a byte in a list, and part of the head of a field.
+// value skips a value. A Boolean is a byte in a list, and part of the head of a field.
 func (w *walker) value(kind byte, listed bool, depth int) error {
 	if depth > maxDepth {
 		return fault("its footer is nested too deep")
@@ -225,7 +226,7 @@ func (w *walker) value(kind byte, listed bool, depth int) error {
 	return fault("its footer has a value of unknown type %d", kind)
 }
 
-// list passes over a list or set. Of a structure at least of.leastBytes must be left, of any other element
+// list skips a list or set. For each structure at least of.leastBytes must remain, and for any other element
 // one byte.
 func (w *walker) list(of *shape, depth int) error {
 	head, err := w.byte()
@@ -262,7 +263,7 @@ func (w *walker) list(of *shape, depth int) error {
 	return nil
 }
 
-// pairs passes over a map.
+// pairs skips a map.
 func (w *walker) pairs(depth int) error {
 	n, err := w.varint()
 	if err != nil || n == 0 {

@@ -1,5 +1,5 @@
-// Package names finds things by name, and writes names in messages: those similar to an unknown name, and
-// lists of names.
+// Package names finds objects by name, and formats names in messages: lists of names, and suggestions for
+// unknown ones.
 package names
 
 import (
@@ -32,7 +32,7 @@ func Distance(a, b string) int {
 	return d
 }
 
-// DidYouMean suggests names of which at most a third differs: `; did you mean "a" or "b"?`. It may be empty.
+// DidYouMean suggests names that differ by at most a third: `; did you mean "a" or "b"?`. It may be empty.
 func DidYouMean(name string, all []string) string {
 	var quoted []string
 	for _, one := range Nearest(name, all, 3) {
@@ -69,23 +69,23 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// A Thing is what a user can name: by its id, or by one of its names, which others may have too.
+// A Thing is an object that a user can name by its id or by one of its names. Others may have the same names.
 type Thing struct {
 	ID     string
 	Names  []string
 	Chosen bool // set if a user chose the id, of which then no prefix counts as an abbreviation
-	// About describes the thing, to distinguish it from others of the same name. It may be nil.
+	// About describes the thing, to distinguish it from others with the same name. It may be nil.
 	About func() string
 }
 
-// leastPrefix is the smallest length of a prefix that stands for an id.
+// leastPrefix is the minimum length of a prefix of an id.
 const leastPrefix = 4
 
-// Find returns the place in all of the thing that a user names: by its whole id; by its name; or, unless
-// whole, by the beginning of its id. Of several things of one name it is the last in all, and a note says so;
-// whole, they are an error. A text that is a name of one and the beginning of the id of another names
-// neither. kind, as in "scenario", and where, as in "lake", are for note and error, which lists things, the
-// most similar first.
+// Find returns the index in all of the thing that a user names: by its whole id, by its name or, unless whole
+// is set, by a prefix of its id. If several things have the name, it is the last one in all, and a note says
+// so. If whole is set, this is an error. A text that is the name of one thing and a prefix of another's id is
+// ambiguous. kind, as in "scenario", and where, as in "lake", are for the note and the error. The error lists
+// things, the most similar first.
 func Find(kind, asked, where string, all []Thing, whole bool) (at int, note string, err error) {
 	if asked == "" {
 		return 0, "", fmt.Errorf("the name of a %s is empty: is a variable not set?", kind)
@@ -137,7 +137,7 @@ func Listed(all []string, most int) string {
 	return strings.Join(all, ", ")
 }
 
-// list writes things for an error, sorted by similarity to the given name.
+// list formats things for an error, sorted by similarity to the given name.
 func list(asked string, all []Thing) string {
 	distance := func(t Thing) int {
 		d := Distance(asked, t.ID)

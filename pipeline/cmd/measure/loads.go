@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A linkTally is a sink for flows that adds up what each link carries.
+// A linkTally is a sink for flows that sums the bytes on each link.
 type linkTally struct {
 	router          *topology.Router
 	params          simkernel.Params
@@ -47,15 +47,15 @@ func (t *linkTally) Write(rec arrow.Record) error {
 	return nil
 }
 
-// A busiestLoad is the load of the busiest link of a scenario, as it was asked for and as the flows come out
-// that are drawn: by bytes without headers, as column load and the paper count, and by bytes on the wire.
+// A busiestLoad is the load of the busiest link of a scenario: the requested load, the load of the drawn
+// flows without headers (column load, and the paper's definition), and their load with headers.
 type busiestLoad struct {
 	flows                int64
 	asked, payload, wire float64
 }
 
-// drawLoads draws the flows of a scenario on its intact network, for which the load is asked. Asked is 0 for
-// a scenario whose flows are not drawn.
+// drawLoads draws the flows of a scenario on its network without failures, to which the requested load
+// applies. The requested load is 0 if the flows of the scenario are not drawn.
 func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err error) {
 	l.asked = s.MaxLoad()
 	if l.asked == 0 {
@@ -90,8 +90,7 @@ func drawLoads(ctx context.Context, s *scenario.Scenario) (l busiestLoad, err er
 	return l, nil
 }
 
-// shippedLoads lists the shipped scenarios with the load that they ask for, and the one that their flows
-// have.
+// shippedLoads lists the shipped scenarios with their requested loads and the loads of their flows.
 func shippedLoads(ctx context.Context, b *bench) {
 	b.printf("The load of the busiest link over the time from the first start to the last. Column load, key " +
 		"max_load " +

@@ -1,10 +1,10 @@
-// Command measure repeats the measurements whose figures stand in the pages of this repository.
+// Command measure repeats the measurements that the pages of this repository cite.
 //
 //	go run ./pipeline/cmd/measure NAME [flags] [ARGUMENT …]
 //
-// Each measurement is one function. It runs bin/parsimon (make build) as a user would, in lakes of its own,
-// and prints Markdown tables. With --write it also writes them to datasets/results/NAME.md, with commit, date
-// and machine. Measurement paper writes datasets/PAPER.md (paper.go).
+// Each measurement is one function. It runs bin/parsimon (make build) as a user would, in new lakes, and
+// prints Markdown tables. With --write, it also writes them to datasets/results/NAME.md, together with the
+// commit, the date and the machine. Measurement paper writes datasets/PAPER.md (paper.go).
 package main
 
 import (
@@ -118,7 +118,7 @@ func command(ctx context.Context, args []string) (err error) {
 	return fmt.Errorf("no measurement %q: \"measure\" lists them", flags.Arg(0))
 }
 
-// provenance says at which commit, when and where figures were measured.
+// provenance returns the commit, the date and the machine of a measurement.
 func (b *bench) provenance(ctx context.Context) string {
 	commit := b.execute(ctx, nil, "git", "describe", "--always", "--dirty", "--exclude=*")
 	info, _ := os.ReadFile("/proc/cpuinfo") // absent on other systems
@@ -140,8 +140,8 @@ func usage(flags *pflag.FlagSet) string {
 	return s.String() + "\n" + flags.FlagUsages()
 }
 
-// A bench is what all measurements share: the settings of the command line, a temporary directory, and the
-// output.
+// A bench has everything that measurements share: the settings of the command line, a temporary directory,
+// and the output.
 type bench struct {
 	program, shared string
 	short, write    bool
@@ -156,7 +156,7 @@ type bench struct {
 	err       error
 }
 
-// fail records the first error. After it nothing is run or printed, and all values are zero.
+// fail records the first error. After an error nothing is run or printed, and all values are zero.
 func (b *bench) fail(err error) {
 	if b.err == nil {
 		b.err = err
@@ -187,14 +187,14 @@ func (b *bench) row(cells ...any) {
 	b.printf("| %s |", strings.Join(text, " | "))
 }
 
-// lake returns a new lake, and removes the last one.
+// lake returns a new lake, and removes the previous one.
 func (b *bench) lake() string {
 	path := filepath.Join(b.tmp, "lake")
 	b.fail(os.RemoveAll(path))
 	return path
 }
 
-// names returns the arguments, or the given names: the short ones with --short.
+// names returns the arguments or, without arguments, the given names. With --short it returns the short list.
 func (b *bench) names(short, long []string) []string {
 	switch {
 	case len(b.args) > 0:
@@ -267,7 +267,7 @@ func (b *bench) decode(text string, to any) {
 	}
 }
 
-// match returns the groups of the first match of a pattern, which must be there.
+// match returns the groups of the first match of a pattern. It is an error if there is none.
 func (b *bench) match(text, pattern string) []string {
 	expression := regexp.MustCompile("(?m)" + pattern)
 	found := expression.FindStringSubmatch(text)
@@ -287,7 +287,7 @@ func (b *bench) parse(text string) float64 {
 	return x
 }
 
-// An estimate is what a run of parsimon reports.
+// An estimate is the output of a run of parsimon.
 type estimate struct {
 	Scenario    string `json:"scenario_id"`
 	Variant     string
@@ -325,7 +325,7 @@ func (b *bench) run(ctx context.Context, lake string, args ...string) (e estimat
 	return e
 }
 
-// percentiles are errors of p50, p90, p99 and p99.9 of slowdown: estimate / truth - 1.
+// percentiles has the errors of p50, p90, p99 and p99.9 of slowdown: estimate / truth - 1.
 type percentiles [4]float64
 
 func (p percentiles) String() string {
@@ -349,7 +349,7 @@ func share(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 // sizeBins are the bins of flow size in the lake.
 var sizeBins = []string{"<10 KB", "10-100 KB", "100 KB-1 MB", ">1 MB"}
 
-// A validation is the errors of an estimate against a truth, by flow size and for "all".
+// A validation has the errors of an estimate relative to a reference, by flow size and for "all".
 type validation map[string]bin
 
 type bin struct {
@@ -357,7 +357,7 @@ type bin struct {
 	errors percentiles
 }
 
-// worstBin returns the p99 error of the flow size where it is largest, among those with over 1,000 flows.
+// worstBin returns the p99 error of the flow size with the largest one, among those with over 1,000 flows.
 func (v validation) worstBin() (worst float64) {
 	for _, name := range sizeBins {
 		bin := v[name]
@@ -381,7 +381,7 @@ func (v validation) bins() string {
 	return strings.Join(text, " / ")
 }
 
-// validate compares an estimate with a truth: exact or a Parquet file.
+// validate compares an estimate with a reference: exact or a Parquet file.
 func (b *bench) validate(ctx context.Context, lake string, e estimate, truth string) validation {
 	b.parsimon(ctx, "validate", "--lake", lake, "--scenario", e.Scenario+"@"+e.Variant, "--truth", truth)
 	v := validation{}
@@ -412,7 +412,7 @@ func (f *figures) add(name string, value float64) {
 	f.names = append(f.names, name)
 }
 
-// magnitudes returns the mean of the absolute values, and the largest with its name.
+// magnitudes returns the mean of the absolute values, and the largest one with its name.
 func (f figures) magnitudes() (mean, worst float64, name string) {
 	for i, v := range f.values {
 		mean += abs(v) / float64(len(f.values))
@@ -432,7 +432,7 @@ func (f figures) median() float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// over prints the ratios to other figures of the same rounds: median, least and greatest.
+// over prints the ratios to other values of the same rounds: median, minimum and maximum.
 func (f figures) over(o figures) string {
 	var ratio figures
 	for i := range f.values {
@@ -445,13 +445,14 @@ func abs(x float64) float64 { return max(x, -x) }
 
 func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
 
-// A warning must name an estimate with an error from the first on, and should not name one below the second.
+// An estimate with an error above the first limit must have a warning, and one below the second should have
+// none.
 const (
 	namedError    = 0.1
 	harmlessError = 0.03
 )
 
-// loads are the mean load of the 10% most loaded links of an estimate, and the largest load.
+// loads has the mean load of the 10% most loaded links of an estimate, and the largest load.
 type loads struct {
 	Top10   float64 `json:"top10_mean_load"`
 	Largest float64 `json:"max_load"`
@@ -464,7 +465,7 @@ func (b *bench) loads(ctx context.Context, lake string, e estimate) loads {
 	return loads{}
 }
 
-// serviceErrors are the errors of a service against a truth.
+// serviceErrors has the errors of a service relative to a reference.
 type serviceErrors struct {
 	Service, Truth string
 	P50            float64 `json:"p50_error"`
@@ -473,7 +474,7 @@ type serviceErrors struct {
 	P999           float64 `json:"p999_error"`
 }
 
-// A judged estimate has been compared with a truth.
+// A judged estimate has been compared with a reference.
 type judged struct {
 	errors   percentiles // of all flows, or of service main
 	bySize   validation
@@ -481,7 +482,7 @@ type judged struct {
 	holds    []bool // the intervals of p50, p90, p99 and p99.9 of all flows hold the truth
 }
 
-// judge compares an estimate with the truth. Bounds of intervals are known to the width of a cell of
+// judge compares an estimate with the reference. Bounds of intervals are known to the width of a cell of
 // slowdown, 0.2%.
 func (b *bench) judge(ctx context.Context, lake string, e estimate, truth string) judged {
 	j := judged{bySize: b.validate(ctx, lake, e, truth)}
@@ -504,7 +505,7 @@ func (b *bench) judge(ctx context.Context, lake string, e estimate, truth string
 	return j
 }
 
-// marks says which intervals hold the truth.
+// marks shows which intervals contain the reference.
 func (j judged) marks() string {
 	var text []string
 	for _, holds := range j.holds {
@@ -513,7 +514,7 @@ func (j judged) marks() string {
 	return strings.Join(text, " / ")
 }
 
-// worst is the largest error of the four percentiles, and of p99 of a flow size.
+// worst returns the largest error of the four percentiles, and of p99 by flow size.
 func (j judged) worst() float64 {
 	worst := abs(j.bySize.worstBin())
 	for _, x := range j.errors {
@@ -522,7 +523,7 @@ func (j judged) worst() float64 {
 	return worst
 }
 
-// A tally counts over scenarios how good an estimate was, and how well it knew.
+// A tally counts, over scenarios, how accurate an estimate was, and how often its warnings were right.
 type tally struct {
 	p99                      figures
 	unnamed, named, harmless []string
@@ -569,7 +570,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
 }
 
-// A source is a scenario with its truth.
+// A source is a scenario with its reference.
 type source struct {
 	name   string
 	flags  []string // of parsimon run
@@ -577,9 +578,9 @@ type source struct {
 	beside string   // published errors
 }
 
-// sources finds scenarios: numbers are those of the paper's evaluation, names those of the shared folder
-// hard, both with FCTs of the paper's ns-3 or of a simulation of the whole network; FOLDER/NAME ships, and is
-// simulated whole.
+// sources finds scenarios. Numbers are those of the paper's evaluation. Names are those of the shared folder
+// hard. Both have FCTs of the paper's ns-3 or of a simulation of the whole network. FOLDER/NAME is a shipped
+// scenario, whose whole network is simulated.
 func (b *bench) sources(names []string) (all []source) {
 	for _, name := range names {
 		if strings.Contains(name, "/") {
@@ -643,23 +644,23 @@ func shipped(folders ...string) func(*bench) []string {
 	}
 }
 
-// compared is the measurement that compares estimates of scenarios with their truths; short names one of
-// them.
+// compared is the measurement that compares estimates of scenarios with their references. short names one
+// scenario.
 func compared(short string, long func(*bench) []string, ways ...string) func(context.Context, *bench) {
 	return func(ctx context.Context, b *bench) {
 		b.compare(ctx, b.sources(b.names([]string{short}, long(b))), ways...)
 	}
 }
 
-// otherKinds are networks and traffic of other kinds than the paper's, and some of the paper's scenarios.
+// otherKinds has networks and traffic that differ from the paper's, and some of the paper's scenarios.
 func otherKinds(*bench) []string {
 	return []string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60", "ft8-ws-60",
 		"incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
 		"7", "47", "65", "95", "121", "145", "1001", "1003"}
 }
 
-// compare prints the errors of estimates of scenarios, each in several ways: of the slowdown percentiles of
-// all flows, and of p99 by flow size; and what each estimate says of itself.
+// compare prints the errors of several estimates of each scenario: for the slowdown percentiles of all flows,
+// for p99 by flow size, and beside the warnings of the estimate.
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows "+
 		"or fewer. "+
@@ -693,7 +694,7 @@ func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	}
 }
 
-// alternate measures several things alternately, so that other load of the machine slows all of them.
+// alternate measures several commands alternately, so that other load on the machine affects all of them.
 func (b *bench) alternate(rounds int, sides ...func() float64) []figures {
 	all := make([]figures, len(sides))
 	if b.short {
@@ -725,7 +726,7 @@ func benchKernel(ctx context.Context, b *bench) {
 }
 
 // benchRun compares a whole estimate with the reference's on the same flows, alternating, with two threads.
-// Reading the flow file does not count on either side.
+// The time of reading the flow file is excluded on both sides.
 func benchRun(ctx context.Context, b *bench) {
 	reference := b.sharedPath("tools", "ref-run")
 	b.header("what", "ours", "reference", "ratio")
@@ -758,7 +759,7 @@ func benchRun(ctx context.Context, b *bench) {
 }
 
 // benchExact compares the processor time of two passes of link cases with that of the whole network,
-// alternating. The prediction by which a run chooses is fitted to its table (pipeline/auto.go).
+// alternating. The prediction by which a run chooses is fitted to this table (pipeline/auto.go).
 func benchExact(ctx context.Context, b *bench) {
 	b.printf("Medians of whole runs in processor seconds, cache off. Ratios of each round: median, least, " +
 		"greatest.")

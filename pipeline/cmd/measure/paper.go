@@ -22,10 +22,10 @@ import (
 //
 //	items ─► records, one file each (resumable) ─► tables and Vega-Lite charts ─► PAPER.md, paper/*.svg
 //
-// An item is one scenario, estimated in several ways. What was measured before, by the same program and of
-// the same scenario, is not measured again.
+// An item is one scenario with several estimates. A result that the same program has measured for the same
+// scenario is not measured again.
 
-// The ways to estimate an item, in the order of the tables.
+// These are the kinds of estimates of an item, in the order of the tables.
 const (
 	byIndependent = "independent"
 	byClustered   = "independent, clustered"
@@ -33,7 +33,8 @@ const (
 	byExact       = "exact"
 )
 
-// paperWays are the flags of each way. Link cases never come from the cache, so that times can be compared.
+// paperWays has the flags of each kind. Results of link cases are not taken from the cache, so that times can
+// be compared.
 var paperWays = map[string][]string{
 	byIndependent: {"--estimator", "independent"},
 	byClustered:   {"--estimator", "independent", "--cluster"},
@@ -56,7 +57,7 @@ type paperItem struct {
 	Tails   bool     `json:"tails"` // keep the tails of the distributions, for a picture
 }
 
-// A paperRecord is what was measured of an item.
+// A paperRecord has the results of an item.
 type paperRecord struct {
 	Item      paperItem                `json:"item"`
 	Program   string                   `json:"program"`
@@ -66,7 +67,7 @@ type paperRecord struct {
 	Estimates map[string]paperEstimate `json:"estimates"` // by way
 }
 
-// A paperEstimate is the answer of one way.
+// A paperEstimate is the result of one kind of estimate.
 type paperEstimate struct {
 	Seconds     float64                `json:"seconds"`
 	Processor   float64                `json:"processor_seconds"`
@@ -78,12 +79,12 @@ type paperEstimate struct {
 	Tails       map[string][]float64   `json:"tails,omitempty"` // slowdown at tailQuantiles, by size bin
 }
 
-// tailQuantiles are those of a picture of a distribution's tail.
+// tailQuantiles are the quantiles in pictures of the tail of a distribution.
 var tailQuantiles = []float64{
 	0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 0.999,
 }
 
-// A paper measures the items and keeps their records.
+// A paper measures the items and stores their records.
 type paper struct {
 	*bench
 	program string // its version: records of another program are measured again
@@ -92,7 +93,7 @@ type paper struct {
 	records map[string]*paperRecord // by section/name
 }
 
-// repeatPaper measures what is not measured yet, and writes the page.
+// repeatPaper measures the items without results, and writes the page.
 func repeatPaper(ctx context.Context, b *bench) {
 	p := &paper{bench: b, records: map[string]*paperRecord{}}
 	p.program = strings.Split(b.parsimon(ctx, "version"), "\n")[0]
@@ -108,7 +109,8 @@ func repeatPaper(ctx context.Context, b *bench) {
 	}
 }
 
-// plan lists the items, the most important ones first in a short form that ends before all are measured.
+// plan lists the items. The most important ones are first, because the short form ends before all are
+// measured.
 func (p *paper) plan() {
 	sensitivity := p.sensitivityItems()
 	parking := p.parkingItems()
@@ -131,7 +133,7 @@ func (p *paper) plan() {
 	p.items = append(p.items, p.largeItems()...)
 }
 
-// measure measures the items in order, until the time is over.
+// measure measures the items in order, until the time has elapsed.
 func (p *paper) measure(ctx context.Context) {
 	began := time.Now()
 	measured := 0
@@ -163,7 +165,7 @@ func (p *paper) recordFile(item paperItem) string {
 	return filepath.Join(p.folder, item.Section+"-"+strings.ReplaceAll(item.Name, "/", "-")+".json")
 }
 
-// stored returns the record of an item that was measured before; nil if there is none.
+// stored returns the record of an item that was measured before, or nil.
 func (p *paper) stored(item paperItem) *paperRecord {
 	data, err := os.ReadFile(p.recordFile(item))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,7 +182,7 @@ func (p *paper) stored(item paperItem) *paperRecord {
 	return r
 }
 
-// store writes a record, at once or not at all.
+// store writes a record atomically.
 func (p *paper) store(r *paperRecord) {
 	data, err := json.MarshalIndent(r, "", " ")
 	p.fail(err)
@@ -189,7 +191,7 @@ func (p *paper) store(r *paperRecord) {
 	p.fail(os.Rename(file+".new", file))
 }
 
-// estimateItem estimates one scenario in all its ways, in a lake of its own.
+// estimateItem makes all estimates of one scenario, in a lake of its own.
 func (p *paper) estimateItem(ctx context.Context, item paperItem) *paperRecord {
 	r := &paperRecord{Item: item, Program: p.program, Estimates: map[string]paperEstimate{}}
 	lake := p.lake()
@@ -207,7 +209,7 @@ func (p *paper) estimateItem(ctx context.Context, item paperItem) *paperRecord {
 	return r
 }
 
-// estimateOf keeps what the page needs of an estimate.
+// estimateOf returns the values of an estimate that the page needs.
 func (p *paper) estimateOf(ctx context.Context, lake string, e estimate, item paperItem) paperEstimate {
 	of := paperEstimate{
 		Seconds:     e.Seconds,
@@ -235,7 +237,8 @@ func (p *paper) estimateOf(ctx context.Context, lake string, e estimate, item pa
 	return of
 }
 
-// tails returns the slowdowns at tailQuantiles by size bin; of service main, where there is one.
+// tails returns the slowdowns at tailQuantiles by size bin. If there is a service main, it returns those of
+// main.
 func (p *paper) tails(ctx context.Context, lake string, e estimate, item paperItem) map[string][]float64 {
 	quantiles := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(tailQuantiles)), ", "), "[]")
 	where := e.where()
@@ -258,7 +261,7 @@ func (p *paper) tails(ctx context.Context, lake string, e estimate, item paperIt
 	return tails
 }
 
-// A publishedScenario is one of the paper's 192 scenarios, with the errors that the paper had there.
+// A publishedScenario is one of the paper's 192 scenarios, with its errors in the paper.
 type publishedScenario struct {
 	id                          int
 	matrix, sizes, oversub      string
@@ -266,7 +269,7 @@ type publishedScenario struct {
 	independent, clustered      float64 // errors of p99 against ns-3
 }
 
-// published reads the paper's errors, by id.
+// published returns the paper's errors, by id.
 func (b *bench) published() []publishedScenario {
 	file, err := os.Open(b.sharedPath("reference", "published", "sensitivity.csv"))
 	if err != nil {
@@ -302,7 +305,7 @@ const (
 	wholeBytes = 150e9
 )
 
-// drawn returns a scenario file that draws one of the paper's scenarios anew.
+// drawn returns a scenario file that redraws one of the paper's scenarios.
 func (p *paper) drawn(s publishedScenario) string {
 	ratio := map[string]string{"1-to-1": "1", "2-to-1": "2", "4-to-1": "4"}[s.oversub]
 	topology := p.sharedPath("reference", "topologies", "cluster_"+ratio+"_to_1.json")
@@ -329,8 +332,8 @@ transport: {window: 18KB}
 `, s.id, s.id+1, topology, s.asked, int(bytes/cdf.Mean()), matrix, sizes, s.sigma))
 }
 
-// keep writes a scenario file beside the records. Its name depends on its content, so that a record belongs to one
-// content, also when the measurement goes on.
+// keep writes a scenario file beside the records. Its name depends on its content, so that a record belongs
+// to one content even if the measurement is continued later.
 func (p *paper) keep(name, content string) string {
 	digest := sha256.Sum256([]byte(content))
 	path := filepath.Join(p.folder, fmt.Sprintf("%s-%x.yaml", name, digest[:4]))
@@ -338,8 +341,8 @@ func (p *paper) keep(name, content string) string {
 	return path
 }
 
-// sensitivityItems are the paper's 192 scenarios, drawn anew. A sample of the first n is as good as any
-// other, because the paper drew them at random.
+// sensitivityItems are the paper's 192 scenarios, redrawn. The first n are a random sample, because the paper
+// drew its scenarios at random.
 func (p *paper) sensitivityItems() (items []paperItem) {
 	if !p.hasShared("the 192 scenarios") {
 		return nil
@@ -351,10 +354,10 @@ func (p *paper) sensitivityItems() (items []paperItem) {
 	return items
 }
 
-// detailID is the scenario that the paper looks at in detail: its error is the 85th percentile of all.
+// detailID is the scenario that the paper describes in detail: its error is the 85th percentile of all.
 const detailID = 25
 
-// detailItems are the scenario that the paper looks at in detail, with three transports at three loads.
+// detailItems are this scenario with three transports at three loads.
 func (p *paper) detailItems() (items []paperItem) {
 	if !p.hasShared("one scenario in detail") {
 		return nil
@@ -377,8 +380,8 @@ func (p *paper) detailItems() (items []paperItem) {
 	return items
 }
 
-// ns3Items are the scenarios of which the shared folder has the FCTs of the paper's ns-3; no names: all of
-// them.
+// ns3Items are the scenarios for which the shared folder has FCTs of the paper's ns-3. Without names, these
+// are all such scenarios.
 func (p *paper) ns3Items(names ...string) (items []paperItem) {
 	if !p.hasShared("the paper's ns-3") {
 		return nil
@@ -414,7 +417,8 @@ func (p *paper) parkingItems() (items []paperItem) {
 	return items
 }
 
-// failureItems are the scenario of the failures with no cable down, and with one of n cables that are drawn.
+// failureItems are the scenario of the failures without a failed cable, and with one failed cable from each
+// of n draws.
 func (p *paper) failureItems(n int) []paperItem {
 	items := []paperItem{{Section: "failures", Name: "none", Args: []string{"failures"}, Ways: threeWays}}
 	draw := rand.New(rand.NewPCG(1, 1))
@@ -434,7 +438,7 @@ func (p *paper) mixItems() []paperItem {
 	return []paperItem{{Section: "mix", Name: "mixed", Args: []string{"mixed"}, Ways: threeWays}}
 }
 
-// largeItems are 6,144 hosts: with exact for a second, and for the paper's five seconds without it.
+// largeItems have 6,144 hosts: one second with exact, and the paper's five seconds without it.
 func (p *paper) largeItems() []paperItem {
 	return []paperItem{
 		{Section: "large", Name: "1s", Args: []string{"large", "--duration", "1s"}, Ways: allWays, Tails: true},
@@ -442,7 +446,7 @@ func (p *paper) largeItems() []paperItem {
 	}
 }
 
-// hasShared reports whether the shared folder is there. If not, it says what is left out.
+// hasShared reports whether the shared folder exists. If not, it prints what is omitted.
 func (p *paper) hasShared(what string) bool {
 	if _, err := os.Stat(p.shared); err == nil {
 		return true

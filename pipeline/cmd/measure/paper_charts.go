@@ -13,10 +13,11 @@ import (
 // A chart is a Vega-Lite specification.
 type chart map[string]any
 
-// notebookPython is the Python of the notebooks' environment, whose pinned packages include vl-convert.
+// notebookPython is the Python interpreter of the notebooks' environment, whose pinned packages include
+// vl-convert.
 const notebookPython = ".cache/notebooks/bin/python"
 
-// draw writes a picture of the page, datasets/paper/NAME.svg, and refers to it in the page.
+// draw writes a picture of the page, datasets/paper/NAME.svg, and inserts it into the page.
 func (p *paper) draw(ctx context.Context, name, caption string, c chart) {
 	if p.err != nil {
 		return
@@ -45,7 +46,7 @@ func (p *paper) draw(ctx context.Context, name, caption string, c chart) {
 // A point is a row of the data of a chart.
 type point map[string]any
 
-// field describes an encoding channel.
+// field returns an encoding channel.
 func field(name, kind, title string, more ...any) map[string]any {
 	f := map[string]any{"field": name, "type": kind, "title": title}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -57,7 +58,7 @@ func field(name, kind, title string, more ...any) map[string]any {
 // percentAxis is an option of field.
 var percentAxis = []any{"axis", map[string]any{"format": "%"}}
 
-// wayColors gives each way the same color in all pictures.
+// wayColors gives each kind of estimate the same color in all pictures.
 var wayColors = map[string]any{
 	"domain": []string{byExact, byIndependent, byClustered, byFlow, "the paper's Parsimon"},
 	"range":  []string{"#222222", "#d95f02", "#e6ab02", "#1b9e77", "#7570b3"},
@@ -67,7 +68,7 @@ func byColor(title string) map[string]any {
 	return field("way", "nominal", title, "scale", wayColors)
 }
 
-// mostSteps is the most points of a distribution function in a picture.
+// mostSteps is the maximum number of points of a distribution function in a picture.
 const mostSteps = 200
 
 // cumulative returns the points of an empirical distribution function.
@@ -183,7 +184,7 @@ func parameterChart(data []point) chart {
 	}
 }
 
-// besideChart draws our error against the paper's, a point for each scenario.
+// besideChart draws our error against the paper's, with a point for each scenario.
 func besideChart(data []point) chart {
 	return chart{
 		"width": 300, "height": 300,
@@ -217,7 +218,7 @@ func functionChart(data []point, x, y, scale string) chart {
 	}
 }
 
-// matrixChart draws the weights of matrices, a panel each.
+// matrixChart draws the weights of matrices, with a panel for each.
 func matrixChart(data []point) chart {
 	return chart{
 		"data":    map[string]any{"values": data},

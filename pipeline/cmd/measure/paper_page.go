@@ -60,7 +60,7 @@ func (p *paper) introduction(ctx context.Context) {
 //go:embed paper.txt
 var paperText string
 
-// text prints a part of paper.txt, and its title if it has one.
+// text prints a part of paper.txt, with its title if it has one.
 func (p *paper) text(name string) {
 	for part := range strings.SplitSeq(paperText, "== ") {
 		head, body, _ := strings.Cut(part, "\n")
@@ -90,7 +90,7 @@ func (p *paper) section(text, items string) (records []*paperRecord) {
 	return records
 }
 
-// errorOf returns the error of a way against exact, or against ns-3 where the record has that truth.
+// errorOf returns the error of an estimate relative to exact, or to ns-3 if the record has that reference.
 func (r *paperRecord) errorOf(way, bin string) percentiles {
 	e := r.Estimates[way]
 	if e.Errors != nil {
@@ -127,7 +127,7 @@ func spread(values []float64) string {
 		share(float64(within)/float64(len(v))))
 }
 
-// loadRanges are those of the paper's figure.
+// loadRanges are the ranges of load in the paper's figure.
 var loadRanges = []struct {
 	name   string
 	lo, hi float64
@@ -142,7 +142,7 @@ func loadRange(load float64) string {
 	return loadRanges[len(loadRanges)-1].name
 }
 
-// A comparedScenario is one of the 192, in the paper and here.
+// A comparedScenario is one of the 192 scenarios, with the results of the paper and of this program.
 type comparedScenario struct {
 	publishedScenario
 	*paperRecord
@@ -234,7 +234,7 @@ func (p *paper) errorPictures(ctx context.Context, all []comparedScenario, ways 
 	p.draw(ctx, "beside", "Our error and the paper's, scenario by scenario", besideChart(beside))
 }
 
-// parameters are the values of a scenario that the paper varies, apart from the load.
+// parameters are the parameters that the paper varies, except the load.
 func (s publishedScenario) parameters() map[string]string {
 	return map[string]string{"matrix": s.matrix, "sizes": s.sizes, "oversubscription": s.oversub,
 		"burstiness": fmt.Sprintf("σ = %v", s.sigma)}
@@ -322,7 +322,7 @@ func (p *paper) detailSection(ctx context.Context) {
 func (e paperEstimate) bySize() map[string]percentiles    { return e.Sizes }
 func (e paperEstimate) byService() map[string]percentiles { return e.Services }
 
-// estimateTable prints percentiles of the truth, and the errors of the other ways, by size or by service.
+// estimateTable prints percentiles of the reference, and the errors of the estimates, by size or by service.
 func (p *paper) estimateTable(r *paperRecord, groups []string,
 	of func(paperEstimate) map[string]percentiles) {
 	head := []string{"", "`exact`: p50 / p90 / p99 / p99.9"}
@@ -412,7 +412,7 @@ func (p *paper) largeSection(ctx context.Context) {
 	}
 }
 
-// timeTable prints what each way took.
+// timeTable prints the times of the estimates.
 func (p *paper) timeTable(records []*paperRecord) {
 	p.header("item", "way", "time, s", "processor, s", "link cases", "longest link case, s")
 	for _, r := range records {

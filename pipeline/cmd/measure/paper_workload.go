@@ -13,15 +13,14 @@ import (
 	"parsimon/stages/workload"
 )
 
-// paperMatrices are the paper's matrices, and the kinds that this project makes in their place.
+// paperMatrices are the paper's matrices, each with the kind that replaces it in this project.
 var paperMatrices = []struct{ letter, kind string }{
 	{"A", workload.MatrixDatabase},
 	{"B", workload.MatrixWebServer},
 	{"C", workload.MatrixHadoop},
 }
 
-// workloadSection compares what flows are drawn from with the paper's: matrices, sizes and the loads that
-// they yield.
+// workloadSection compares the matrices, sizes and loads from which flows are drawn with those of the paper.
 func (p *paper) workloadSection(ctx context.Context) {
 	p.text("workload")
 	if !p.hasShared("the published matrices and sizes") {
@@ -56,7 +55,7 @@ func (p *paper) sizesFigure(ctx context.Context) {
 	p.draw(ctx, "sizes", "Flow sizes", functionChart(data, "bytes", "share of flows", "log"))
 }
 
-// below returns the share of flows that are smaller than that.
+// below returns the share of flows below a size.
 func below(c *workload.SizeCDF, bytes int64) float64 {
 	const steps = 10_000
 	n := 0
@@ -111,7 +110,7 @@ func (p *paper) loadsFigure(ctx context.Context) {
 		functionChart(data, "load / greatest load", "share of links", "linear"))
 }
 
-// matrixPoints are the cells of a matrix, two racks by two, relative to the greatest.
+// matrixPoints returns the cells of a matrix, two racks by two, relative to the largest.
 func (p *paper) matrixPoints(panel string, m *workload.Matrix) (points []point) {
 	cells := map[[2]int]float64{}
 	greatest := 0.0
@@ -131,7 +130,7 @@ func (p *paper) matrixPoints(panel string, m *workload.Matrix) (points []point) 
 	return points
 }
 
-// normalizedLoads returns the expected loads of all links on the small topology, divided by the greatest.
+// normalizedLoads returns the expected loads of all links of the small topology, divided by the largest.
 func (p *paper) normalizedLoads(ctx context.Context, ratio string, m *workload.Matrix) []float64 {
 	file := p.sharedPath("reference", "topologies", "cluster_"+ratio+"_to_1.json")
 	loaded, err := format.Load(file, format.Options{})

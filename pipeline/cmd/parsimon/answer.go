@@ -12,7 +12,8 @@ import (
 	"parsimon/pipeline/text"
 )
 
-// answerFlags say how a command writes its answer. Each command has its own, because their defaults differ.
+// answerFlags are the flags for the format and the destination of an answer. Their defaults differ between
+// commands.
 type answerFlags struct {
 	form  string      // --format
 	gates []gate.Gate // --fail-if
@@ -38,8 +39,8 @@ func (a *answerFlags) write(w io.Writer, value any, people *text.Answer) error {
 	return enc.Encode(value)
 }
 
-// judged writes an answer and returns the verdict of its gates. If a gate cannot be judged, no answer is
-// written.
+// judged writes an answer and returns the verdicts of its gates. If a gate cannot be evaluated, it writes no
+// answer.
 func (a *answerFlags) judged(w io.Writer, value any, people *text.Answer, verdict error) error {
 	if verdict != nil && !errors.As(verdict, new(*gate.Error)) {
 		return verdict
@@ -63,7 +64,7 @@ func (a *answerFlags) declareGates(f *pflag.FlagSet, with comparison) {
 		"flows by "+strings.Join(gate.Columns(), ", ")+", or the most loaded link by link or tier")
 }
 
-// A comparison says whether an answer is compared with that of a base.
+// A comparison tells whether an answer is compared with that of a base.
 type comparison int
 
 const (

@@ -19,7 +19,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A linkCase is a link case as a text file has it, in whitespace-separated integers:
+// A linkCase is a link case in a text file of integers separated by white space:
 //
 //	bandwidth_bps mark_bytes sources flows
 //	source_id delay_to_target_ns first_link_bps               (sources lines)
@@ -31,9 +31,8 @@ type linkCase struct {
 	c       linkcase.Case
 }
 
-// standInBps marks a first hop: a case with one source at no distance and a target of at least this
-// bandwidth. The bandwidth of the target then stands for "no queue", and the link under study is that of the
-// source.
+// standInBps marks a first hop: a case with one source at distance 0 and a target of at least this bandwidth.
+// The bandwidth of the target then means "no queue", and the link to be simulated is that of the source.
 const standInBps = 1_000_000_000_000
 
 // simulateLinkCases simulates link cases on one thread, in order. It writes the FCTs to out (case, flow_id,
@@ -107,7 +106,7 @@ func readLinkCases(dir string) (cases []linkCase, err error) {
 	return cases, nil
 }
 
-// parseLinkCase parses a link case. With an error it returns the number of its line, from 1.
+// parseLinkCase parses a link case. In an error, it returns the number of the line, from 1.
 func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 	p := lineParser{lines: strings.Split(strings.TrimSpace(string(text)), "\n")}
 	head := p.next(4)

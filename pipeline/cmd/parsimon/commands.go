@@ -17,7 +17,7 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// A verb is what a command does.
+// A verb performs the work of a command.
 type verb interface {
 	declare(f *pflag.FlagSet)
 	run(ctx context.Context, args []string) error
@@ -28,18 +28,18 @@ type command struct {
 	name        string // its manual page is manual/NAME.txt
 	group       string // empty: the first screen of help does not list it
 	least, most int    // number of arguments
-	// writes says that the command commits tables. It then has --metrics-file, and brings the views of the
-	// lake up to date when it ends, even after an error.
+	// writes means that the command commits tables. Such a command has --metrics-file, and updates the views
+	// of the lake when it ends, even after an error.
 	writes bool
 	verb   verb
-	// complete completes arguments; nil: the shell completes file names.
+	// complete completes arguments. If it is nil, the shell completes file names.
 	complete cobra.CompletionFunc
 }
 
-// anyNumber as the most arguments is no limit.
+// anyNumber as the maximum number of arguments means no limit.
 const anyNumber = 1 << 30
 
-// Groups of commands on the first screen of help.
+// These are the groups of commands on the first screen of help.
 const (
 	groupEstimate = "estimate"
 	groupRead     = "read"
@@ -92,7 +92,7 @@ func (e *env) execute(ctx context.Context, args []string) error {
 	return cmp.Or(err, e.help.err)
 }
 
-// rootCommand makes the tree of commands.
+// rootCommand returns the tree of commands.
 func (e *env) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:              "parsimon",
@@ -195,7 +195,7 @@ func (c command) checkCount(args []string) error {
 	return nil
 }
 
-// runVerb runs a command whose flags and arguments are valid.
+// runVerb runs a command whose flags and arguments have been checked.
 func (e *env) runVerb(ctx context.Context, c command, args []string) error {
 	if err := e.checkMetrics(); err != nil {
 		return err
@@ -210,8 +210,8 @@ func (e *env) runVerb(ctx context.Context, c command, args []string) error {
 	return err
 }
 
-// updateViews brings the views of the command's lake up to date. err is the error of the command, which
-// matters more.
+// updateViews updates the views of the command's lake. err is the error of the command, which takes
+// precedence.
 func (e *env) updateViews(err error) error {
 	if errors.As(err, new(usageError)) || e.lake == "" || e.dryRun {
 		return err
@@ -225,7 +225,7 @@ func (e *env) updateViews(err error) error {
 	return cmp.Or(err, lakeErr)
 }
 
-// profiled runs a command, and writes the profile that --cpu-profile asks for.
+// profiled runs a command and writes the profile that --cpu-profile requests.
 func (e *env) profiled(ctx context.Context, run func() error) error {
 	if e.logs.cpuProfile == "" {
 		return run()

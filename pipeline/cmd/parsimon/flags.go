@@ -81,7 +81,7 @@ func parseEach[T any](f *pflag.FlagSet, to *[]T, read func(string) (T, error), n
 // choicesKey is the annotation of a flag with its possible values, which the shell completes.
 const choicesKey = "choices"
 
-// choose declares a flag that takes one of several values, the first of them by default.
+// choose declares a flag with several possible values. The first one is the default.
 func choose(f *pflag.FlagSet, to *string, name, usage string, choices ...string) {
 	last := len(choices) - 1
 	list := strings.Join(choices[:last], ", ") + " or " + choices[last]
@@ -94,10 +94,10 @@ func choose(f *pflag.FlagSet, to *string, name, usage string, choices ...string)
 	_ = f.SetAnnotation(name, choicesKey, choices) // the flag is declared
 }
 
-// An intRange is the values that a flag of a whole number may have.
+// An intRange is the range of values of a flag for whole numbers.
 type intRange struct{ lo, hi int }
 
-// intVar declares a flag of a whole number. Its default is the present value; 0 is not shown.
+// intVar declares a flag for a whole number. Its default is the present value, which is not shown if it is 0.
 func intVar(f *pflag.FlagSet, to *int, in intRange, name, usage string) {
 	text := ""
 	if *to != 0 {
@@ -112,7 +112,7 @@ func intVar(f *pflag.FlagSet, to *int, in intRange, name, usage string) {
 	}, flagSpec{name, "int", text, usage})
 }
 
-// durationVar declares a flag of a time that is not negative.
+// durationVar declares a flag for a duration that is not negative.
 func durationVar(f *pflag.FlagSet, to *time.Duration, name, byDefault, usage string) {
 	parse(f, to, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
@@ -134,21 +134,21 @@ func shareOf(lo, hi float64) func(string) (float64, error) {
 	}
 }
 
-// needsKey is the annotation of a flag with the flag that it depends on.
+// needsKey is the annotation of a flag that names the flag on which it depends.
 const needsKey = "needs"
 
-// needs makes flags an error without another flag, because they would do nothing.
+// needs makes it an error to give flags without another one, because they would have no effect.
 func needs(f *pflag.FlagSet, other string, names ...string) {
 	for _, name := range names {
 		_ = f.SetAnnotation(name, needsKey, []string{other}) // the flags are declared
 	}
 }
 
-// isURL finds a path that is the URL of an object store, of a server or of a file.
+// isURL reports whether a path is the URL of an object store, of a server or of a file.
 var isURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+://`)
 
-// checkGiven returns an error for a flag without the flag that it needs, and for an empty argument or value.
-// A script passes an empty one where a variable is not set, and "parsimon rm ”" must not remove another
+// checkGiven returns an error for a flag without the flag that it depends on, and for an empty argument or
+// value. Scripts pass empty values for variables that are not set, and "parsimon rm ''" must not remove a
 // scenario.
 func checkGiven(f *pflag.FlagSet) (err error) {
 	if slices.Contains(f.Args(), "") {
@@ -199,7 +199,7 @@ type runFlags struct {
 	chooses   bool // the command has --estimator auto
 }
 
-// declareLake is for every command that works on a lake.
+// declareLake declares the flags of all commands that use a lake.
 func (r *runFlags) declareLake(e *env, f *pflag.FlagSet) {
 	e.declareLake(f)
 	durationVar(f, &r.how.Wait, "wait", "", "how long to wait while another process works on the scenario or workload")
@@ -221,8 +221,7 @@ func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 		"feedback (default 2)"})
 }
 
-// defaultAuto is for commands that choose the estimator unless --estimator names one. how says how they
-// choose.
+// defaultAuto makes auto the default of --estimator. how describes how the command chooses.
 func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 	r.estimator = auto
 	r.chooses = true
@@ -247,14 +246,14 @@ func estimatorNames() []string {
 	return names.Of([]estimators.Name{estimators.Flow, estimators.Independent, estimators.Exact}, estimators.Name.String)
 }
 
-// auto as --estimator leaves the choice to the estimate.
+// auto, as a value of --estimator, leaves the choice to the estimate.
 const auto = "auto"
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
 	intVar(f, &r.how.Workers, intRange{0, 4096}, "workers", "number of tasks that run at once; 0: one for each core")
 }
 
-// declareCluster declares --cluster, which needs no value: alone it is --cluster=DefaultClusteringError.
+// declareCluster declares --cluster, whose value is optional. The default is DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
 	parse(f, &r.how.Variant.Cluster, linksim.ParseClustering, flagSpec{name: "cluster", usage: "simulate one link of each " +
 		"cluster of similar links, on which a flow's expected slowdowns differ by at most this error, e.g. 5%; implies " +
@@ -285,7 +284,7 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 	})
 }
 
-// declareKeep is for commands after which temporary tables are removed.
+// declareKeep declares --keep for commands that remove temporary tables.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
 	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, "+
 		"which are most of the bytes that a run writes; without it, each is removed as soon as no stage needs it (by "+
@@ -297,13 +296,13 @@ func (r *runFlags) declareMemory(f *pflag.FlagSet) {
 		"and fewer large tasks run at once")
 }
 
-// declareScenario is for commands that work on a scenario that the lake holds.
+// declareScenario declares the flags of commands that use a scenario of the lake.
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
 	f.StringVar(&r.scenario, "scenario", "", "scenario: its name, its id or the beginning of the id; default: the one "+
 		"last worked on")
 }
 
-// variant returns how the estimate is made.
+// variant returns the variant that the flags select.
 func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	v = r.how.Variant
 	switch {
@@ -326,7 +325,7 @@ func (r *runFlags) variant() (v pipeline.Variant, err error) {
 	return v, nil
 }
 
-// estimatorError returns the error for a name that is no estimator.
+// estimatorError returns the error for an unknown estimator.
 func (r *runFlags) estimatorError() error {
 	all := estimatorNames()
 	if r.chooses {
@@ -336,8 +335,8 @@ func (r *runFlags) estimatorError() error {
 	return usagef("--estimator: no estimator %q: must be %s or %s", r.estimator, strings.Join(all[:last], ", "), all[last])
 }
 
-// settings returns where and how the command estimates. The command closes
-// the files and caches that it opens when it ends.
+// settings returns the settings of the estimate. Files and caches that it opens are closed when the command
+// ends.
 func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 	o = r.how
 	o.Lake = e.lake
@@ -372,7 +371,7 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 // minMemory is the smallest --memory-limit with which DuckDB works.
 const minMemory = 128 << 20
 
-// autoMemory as --memory-limit stands for defaultMemory.
+// autoMemory, as a value of --memory-limit, means defaultMemory.
 const autoMemory = "auto"
 
 const autoMemoryDoc = "auto: 4GiB, or less where the control group (container) or ulimit -v leaves less"
@@ -405,9 +404,9 @@ func defaultMemory(groups memlimit.Provider) int64 {
 	return max(limit, minMemory)
 }
 
-// memoryWithin returns the memory that a command may use of an address space. The process reserves a part
-// at rest: 2.0 GB on two cores in "run small". Of the rest it may use half, because the heap of the stages
-// stays reserved when DuckDB begins.
+// memoryWithin returns the memory that a command may use if its address space is limited. The process
+// reserves some address space from the start: 2.0 GB on two cores in "run small". It may use half of the
+// remainder, because the heap of the stages stays reserved when DuckDB starts.
 func memoryWithin(addressSpace int64, cores int) int64 {
 	return (addressSpace - 1<<30 - int64(cores)*(512<<20)) / 2
 }

@@ -14,7 +14,7 @@ import (
 //go:embed manual/*.txt
 var manual embed.FS
 
-// A helpRequest says what help the command line asks for, and how that went.
+// A helpRequest records which help the command line requests, and its result.
 type helpRequest struct {
 	all   bool  // --help-all
 	begun bool  // the command line is valid
@@ -156,7 +156,7 @@ func (e *env) overview(root *cobra.Command) string {
 	return strings.Replace(string(text), "COMMANDS\n\n", b.String(), 1)
 }
 
-// A flagGroup is the flags under one heading of a manual page.
+// A flagGroup has the flags under one heading of a manual page.
 type flagGroup struct {
 	title string
 	flags *pflag.FlagSet
@@ -186,7 +186,7 @@ func usages(f *pflag.FlagSet) string {
 // groupKey is the annotation of a flag with the title of its group.
 const groupKey = "group"
 
-// group puts the flags that declare declares under one heading of the manual page.
+// group places the flags that declare declares under one heading of the manual page.
 func group(f *pflag.FlagSet, title string, declare func()) {
 	before := map[string]bool{}
 	f.VisitAll(func(flag *pflag.Flag) { before[flag.Name] = true })
@@ -198,7 +198,7 @@ func group(f *pflag.FlagSet, title string, declare func()) {
 	})
 }
 
-// groupOf returns the title of a flag's group; empty: none.
+// groupOf returns the title of a flag's group, or "" if it has none.
 func groupOf(flag *pflag.Flag) string {
 	if title := flag.Annotations[groupKey]; title != nil {
 		return title[0]

@@ -52,11 +52,11 @@ const (
 	exitInterrupt = 130
 )
 
-// interruptGrace is how long a command that is interrupted may take to stop. Then the process ends. Every
-// command can be killed at any time: what it has committed stays.
+// interruptGrace is the time within which an interrupted command must stop. After that, the process ends.
+// Every command can be killed at any time without losing what it has committed.
 const interruptGrace = 900 * time.Millisecond
 
-// An env is what the commands of one process share: where answers, log lines and progress go.
+// An env has what the commands of one process share: the destinations of answers, log lines and progress.
 type env struct {
 	args    []string // the command line
 	stdout  *answerWriter
@@ -80,7 +80,7 @@ type logFlags struct {
 	terminal   bool // stderr is one
 }
 
-// newEnv makes an env with the two outputs of a process.
+// newEnv returns an env with the two outputs of a process.
 func newEnv(stdout, stderr io.Writer) *env {
 	return &env{stdout: &answerWriter{w: stdout}, stderr: stderr}
 }
@@ -106,8 +106,8 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Without these, a reader that has gone or a limit on file sizes (ulimit -f) would end the process
-	// without a message. Ignored, the write returns an error.
+	// If these signals are not ignored, a reader that has closed its pipe or a limit on file sizes (ulimit
+	// -f) ends the process without a message. If they are ignored, the write returns an error.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	debug.SetTraceback("none")   // a panic of a goroutine shows its message only; --log-level debug shows the trace
@@ -117,8 +117,8 @@ func main() {
 	os.Exit(subprocess.ExitCode(code))
 }
 
-// endWithin returns the exit code of work. After an interruption it returns within grace, even if work does
-// not.
+// endWithin runs work and returns its exit code. After an interruption it returns within grace, even if work
+// does not.
 func (e *env) endWithin(ctx context.Context, grace time.Duration, work func() int) int {
 	ended := make(chan int, 1)
 	go func() { ended <- work() }()
@@ -195,8 +195,8 @@ func (e *env) report(err error) int {
 	return code
 }
 
-// exitCode returns the exit code of an error. If the reader of the answer closed its end of the pipe, as
-// "head" does, that alone is success.
+// exitCode returns the exit code of an error. If the only error is that the reader of the answer has closed
+// its end of the pipe, as "head" does, the exit code is 0.
 func (e *env) exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -238,14 +238,14 @@ func (e *env) logger() (zerolog.Logger, error) {
 	return zerolog.New(w).Level(level).With().Timestamp().Str("run", runID()).Logger(), nil
 }
 
-// runID marks the log lines of one process.
+// runID identifies the log lines of one process.
 var runID = sync.OnceValue(func() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
 })
 
-// closers end what a command holds open: files, databases, locks, temporary files.
+// closers close what a command has open: files, databases, locks, temporary files.
 type closers struct {
 	atEnd []func() // in the order of opening
 
@@ -253,10 +253,10 @@ type closers struct {
 	temporary []string // files and directories that only this process needs
 }
 
-// add has a function called when the command ends.
+// add registers a function to be called when the command ends.
 func (c *closers) add(end func()) { c.atEnd = append(c.atEnd, end) }
 
-// close ends everything, the last opened first.
+// close closes everything in reverse order.
 func (c *closers) close() {
 	for _, end := range slices.Backward(c.atEnd) {
 		end()
@@ -265,7 +265,7 @@ func (c *closers) close() {
 	c.removeTemporary()
 }
 
-// addTemporary has a file or directory removed at the end, if it still exists, also after an interruption.
+// addTemporary registers a file or directory to be removed when the command ends, even after an interruption.
 func (c *closers) addTemporary(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"parsimon/schema"
 )
 
-// An answerWriter is the standard output of a command. It keeps the first error, so that an answer that was
-// cut is never reported as success, whichever command and format wrote it.
+// An answerWriter is the standard output of a command. It keeps the first error, so that an incomplete answer
+// is never reported as success, regardless of the command and the format.
 type answerWriter struct {
 	w   io.Writer
 	err error
@@ -38,7 +38,7 @@ func (a *answerWriter) Write(data []byte) (int, error) {
 	return n, a.err
 }
 
-// finish returns the error of any write. A file system may report a failed write only when the file is
+// finish returns the first error of any write. A file system may report a failed write only when the file is
 // closed.
 func (a *answerWriter) finish() error {
 	if file, ok := a.w.(*os.File); ok && a.err == nil {
@@ -52,7 +52,7 @@ func (a *answerWriter) finish() error {
 // readerGone reports whether the reader of the answer has closed its end of the pipe.
 func (a *answerWriter) readerGone() bool { return a.err == nil || errors.Is(a.err, syscall.EPIPE) }
 
-// closedWriter is a standard output that the caller has closed.
+// closedWriter is the standard output if the caller has closed it.
 type closedWriter struct{}
 
 // Write returns the error that the system would return.
@@ -80,8 +80,8 @@ func (e *env) checkOutput(flag, path string) error {
 	return f.abandon()
 }
 
-// writeOutput writes a file that a flag names. A regular file is replaced whole or not at all, and ends with
-// ctx. A device, a pipe or a link is written to, and stays what it is.
+// writeOutput writes a file that a flag names. A regular file is replaced atomically. Writing stops when ctx
+// ends. A device, a pipe or a link is written to, and keeps its type.
 func (e *env) writeOutput(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := e.openOutput(path, os.O_TRUNC)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *cancelledWriter) Write(data []byte) (int, error) {
 	return c.w.Write(data)
 }
 
-// An output is a file that is being written: one of its fields is set.
+// An output is a file that is being written. Exactly one of its fields is set.
 type output struct {
 	pending *renameio.PendingFile // replaces the file at its path
 	inPlace *os.File              // a device, a pipe, or the target of a link
@@ -129,9 +129,10 @@ func (o *output) Write(data []byte) (int, error) {
 	return o.stdout.Write(data)
 }
 
-// openOutput begins a file. It refuses directories and files of a lake. A new file has the permissions that
-// the umask allows; a file that is replaced keeps its own. A file that is not regular is opened with flag. A
-// path of the standard output of this process, such as /dev/stdout, is its present end.
+// openOutput opens a file for writing. It returns an error for directories and for files of a lake. A new
+// file has the permissions that the umask allows. A replaced file keeps its permissions. A file that is not
+// regular is opened with flag. A path that refers to the standard output of this process, such as
+// /dev/stdout, is opened as that.
 func (e *env) openOutput(path string, flag int) (*output, error) {
 	if err := notOfLake(path); err != nil {
 		return nil, err
@@ -179,7 +180,7 @@ func (o *output) commit() error {
 	return nil
 }
 
-// abandon closes a file. A file that would have been replaced stays as it was.
+// abandon closes a file. The previous file stays as it was.
 func (o *output) abandon() error {
 	switch {
 	case o.inPlace != nil:

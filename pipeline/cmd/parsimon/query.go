@@ -114,7 +114,7 @@ func (v *queryVerb) listQuestions() error {
 	return a.Write(v.stdout, "text")
 }
 
-// parse checks the command line, and returns what it asks.
+// parse checks the command line and returns the request.
 func (v *queryVerb) parse(args []string) (asked request, err error) {
 	switch {
 	case (len(args) == 1) == (v.sql != ""):
@@ -174,7 +174,7 @@ func (v *queryVerb) answer(ctx context.Context, l *lake.Lake, asked request) err
 	return v.explainNoRows(ctx, db, asked)
 }
 
-// explainNoRows says why the answer of a question has no rows.
+// explainNoRows explains why the answer of a question has no rows.
 func (v *queryVerb) explainNoRows(ctx context.Context, db *queries.DB, asked request) error {
 	why, err := db.Emptied(ctx, asked.question, asked.params)
 	switch {
@@ -199,7 +199,7 @@ func completeQuestions(*cobra.Command, []string, string) ([]cobra.Completion, co
 	return complete, cobra.ShellCompDirectiveNoFileComp
 }
 
-// explainEmpty says which of the tables that a SELECT names have no rows in the lake.
+// explainEmpty lists the tables in a SELECT that have no rows in the lake.
 func explainEmpty(e *env, files []queries.File, text string) (err error) {
 	for _, t := range schema.Tables() {
 		named := regexp.MustCompile(`(?i)\b(workload_)?` + t.Name + `(_all)?\b`).MatchString(text)
@@ -214,7 +214,7 @@ func explainEmpty(e *env, files []queries.File, text string) (err error) {
 // ofScenario finds the values with which a SELECT compares column scenario.
 var ofScenario = regexp.MustCompile(`(?i)scenario"?\s*(?:=|in\s*\()\s*'([^']+)'`)
 
-// explainNames says that a SELECT compares ids with the name of a scenario, which no row has.
+// explainNames explains that a SELECT compares ids with the name of a scenario, which never match.
 func explainNames(e *env, l *lake.Lake, text string) {
 	for _, m := range ofScenario.FindAllStringSubmatch(text, -1) {
 		if id, err := pipeline.Resolve(l, m[1]); err == nil && string(id) != m[1] {
@@ -224,8 +224,8 @@ func explainNames(e *env, l *lake.Lake, text string) {
 	}
 }
 
-// explainWindows says which scenarios were last estimated from windows of time, and which have windows that a
-// later estimate of the whole hides from the SELECT. An empty scenario stands for all of the lake.
+// explainWindows lists the scenarios whose last estimate is from windows of time, and those whose estimate
+// from windows is hidden by a later estimate of the whole workload. An empty scenario means all scenarios.
 func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 	ids, err := l.Scenarios()
 	for _, id := range ids {
@@ -255,7 +255,8 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 	return err
 }
 
-// completeVariants lists the complete estimates of a scenario from windows of time, or those of the whole.
+// completeVariants lists the complete estimates of a scenario: those from windows of time, or those of the
+// whole workload.
 func completeVariants(l *lake.Lake, id lake.ScenarioID, ofWindows bool) ([]string, error) {
 	s, err := pipeline.ReadScenarioStatus(l, id, false)
 	return slices.DeleteFunc(s.Variants, func(name string) bool {
@@ -288,9 +289,9 @@ func (e *env) resolveParams(l *lake.Lake, params map[string]string) error {
 	return nil
 }
 
-// warnDamaged writes to stderr which scenarios are not complete: a run is in progress or was interrupted, or
-// files are missing. If the query is about such a scenario, that is an error, unless another estimate of it
-// is complete.
+// warnDamaged writes to stderr which scenarios are incomplete, because a run is in progress or was
+// interrupted, or because files are missing. If the query is about such a scenario, it is an error, unless
+// another estimate of the scenario is complete.
 func warnDamaged(e *env, l *lake.Lake, scenario string) error {
 	status, err := pipeline.ReadStatus(l, false)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"parsimon/stages/moves"
 )
 
-// scenarioFlags describe the scenario of a run: a scenario file, a topology and a flow file, or a workload;
-// and what to change in it.
+// scenarioFlags describe the scenario of a run, and the settings to change in it. The scenario is a scenario
+// file, a topology and a flow file, or a workload.
 type scenarioFlags struct {
 	topology         string
 	flows            string
@@ -141,8 +141,8 @@ func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFl
 	}
 }
 
-// flagsOf returns the flags that set a key of the scenario, a key below it or one above it; without any,
-// otherwise.
+// flagsOf returns the flags that set a key of the scenario, a key below it or one above it. If there are
+// none, it returns otherwise.
 func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	var flags []string
 	for _, given := range s.settings {
@@ -160,7 +160,7 @@ func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	return cmp.Or(strings.Join(flags, ", "), otherwise)
 }
 
-// check returns the errors of a scenario before a lake is made. Errors about switches name the flags.
+// check returns the errors of a scenario before a lake is created. Errors about switches name the flags.
 func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *runFlags, args []string) error {
 	v, err := r.variant()
 	if err == nil {
@@ -176,7 +176,7 @@ func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *run
 	return fmt.Errorf("%s: %w", from+flags, err)
 }
 
-// load makes the scenario that the flags and arguments describe.
+// load returns the scenario that the flags and arguments describe.
 func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario, error) {
 	var sc *scenario.Scenario
 	var err error
@@ -206,8 +206,8 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 	return sc, s.override(sc)
 }
 
-// heldBy returns an error that says what a lake holds, if somebody names a scenario of it where a file is
-// wanted.
+// heldBy returns an error that lists what a lake has, if the user names a scenario of the lake instead of a
+// file.
 func heldBy(dir, name string) error {
 	l, err := lake.Open(dir, false)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *scenarioFlags) override(sc *scenario.Scenario) error {
 	return nil
 }
 
-// giveTopologyOptions adds the flags about the topology.
+// giveTopologyOptions applies the flags about the topology.
 func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
 	given := s.options.ofFile()
 	if len(given) == 0 && len(s.options.given.Delays) == 0 {
@@ -257,7 +257,8 @@ func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
 	return nil
 }
 
-// giveName names the scenario: by --name, else by the name of the file and what flags change in it.
+// giveName names the scenario: by --name, otherwise by the name of the file and the settings that flags
+// change.
 func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	if s.flagSet.Changed("name") {
 		sc.Name = s.flagSet.Lookup("name").Value.String()
@@ -282,7 +283,7 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	}
 }
 
-// loadWorkload makes the scenario of a workload of the lake.
+// loadWorkload returns the scenario of a workload of the lake.
 func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.Scenario, error) {
 	switch {
 	case len(args) > 0 || s.flows != "":
@@ -349,8 +350,7 @@ func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows that have no path; without it, they are an error")
 }
 
-// declarePaths declares the flags that say how flows get their paths, and what happens to cables while flows
-// run.
+// declarePaths declares the flags for the choice of paths, and for events while flows run.
 func declarePaths(f *pflag.FlagSet, t *moves.Text) {
 	parse(f, &t.Balance, moves.ParseBalance, flagSpec{name: "balance", usage: "how paths are chosen: " + moves.Balances +
 		"; all but the first two need estimator exact; or SWITCHES=BALANCE,... by kind or name, such as " +
