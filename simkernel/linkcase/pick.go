@@ -14,8 +14,8 @@ import (
 // which the source is planned again. base follows the time of the last event.
 //
 // In most cases few sources are active at a time, and a source that has just sent is usually the last one to
-// send again. Up to pickFew keys are therefore kept in order, and a new one is inserted from the back. More
-// keys are in a binary heap.
+// send its next packet. Up to pickFew keys are therefore kept in order, and a new one is inserted from the
+// back. More keys are in a binary heap.
 type picker struct {
 	keys        [1 << 8]int64 // a ring, in order from front to before back; keys[back] is noKey
 	front, back uint8

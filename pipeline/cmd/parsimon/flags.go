@@ -148,8 +148,8 @@ func needs(f *pflag.FlagSet, other string, names ...string) {
 var isURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+://`)
 
 // checkGiven returns an error for a flag without the flag that it depends on, and for an empty argument or
-// value. Scripts pass empty values for variables that are not set, and "parsimon rm ''" must not remove a
-// scenario.
+// value. Scripts pass empty values for variables that are not set, and "parsimon rm" with an empty name must
+// not remove a scenario.
 func checkGiven(f *pflag.FlagSet) (err error) {
 	if slices.Contains(f.Args(), "") {
 		return errors.New("an argument is empty: is a variable not set?")
