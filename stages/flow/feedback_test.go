@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -70,8 +72,10 @@ func feedbackOf(t *testing.T, c *tables.Memory) map[int32][]simkernel.Block {
 // lineNetwork is a path of three links, 4, 2 and 0, from host 1 to host 0. Link 2 is the slowest.
 func lineNetwork(t *testing.T) *topology.Network {
 	t.Helper()
-	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
-		[]topology.Cable{{A: 2, B: 0, BandwidthBps: 4e10, DelayNS: 1}, {A: 3, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 1, B: 3, BandwidthBps: 4e10, DelayNS: 1}})
+	n, err := topology.NewNetwork([]topology.Node{{ID: 0, Kind: topology.KindHost},
+		{ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}, {ID: 3, Kind: topology.KindTor}},
+		[]topology.Cable{{A: 2, B: 0, BandwidthBps: 4e10, DelayNS: 1},
+			{A: 3, B: 2, BandwidthBps: 1e10, DelayNS: 1}, {A: 1, B: 3, BandwidthBps: 4e10, DelayNS: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +83,8 @@ func lineNetwork(t *testing.T) *topology.Network {
 }
 
 // built runs a builder on the flow in row 7 and returns the feedback by link.
-func built(t *testing.T, x *FeedbackBuilder, senders bool, observed *tables.Memory) map[int32][]simkernel.Block {
+func built(t *testing.T, x *FeedbackBuilder, senders bool,
+	observed *tables.Memory) map[int32][]simkernel.Block {
 	t.Helper()
 	var out tables.Memory
 	build := x.ForPass
@@ -108,31 +113,38 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	got := built(t, testBuilder(n, nil), false, observed)
 	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet, and 48 + 2 × 12 ns for its ACK.
 	const trip = 6 + 838 + 2*210 + 48 + 2*12
-	long, short := int32(1_000_000*(1_000_000+trip)/(2_000_000+trip)), int32(60*(60+trip)/(120+trip))
-	if b := got[2][0]; b != (simkernel.Block{NICWaitNS: 100, WaitNS: short}) {
+	long := int32(1_000_000 * (1_000_000 + trip) / (2_000_000 + trip))
+	short := int32(60 * (60 + trip) / (120 + trip))
+	b := got[2][0]
+	if b != (simkernel.Block{NICWaitNS: 100, WaitNS: short}) {
 		t.Errorf("link 2 receives %+v", b)
 	}
-	if b := got[0][0]; b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) || len(got) != 2 {
+	b = got[0][0]
+	if b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) || len(got) != 2 {
 		t.Errorf("link 0 receives %+v, of %d links", b, len(got))
 	}
-	if got := built(t, testBuilder(n, linksim.Omitted{2: {}}), false, observed); len(got) != 1 || len(got[0]) == 0 {
+	got = built(t, testBuilder(n, linksim.Omitted{2: {}}), false, observed)
+	if len(got) != 1 || len(got[0]) == 0 {
 		t.Errorf("where the case of link 2 is omitted, links receive %+v", got)
 	}
 	last := built(t, testBuilder(n, nil), true, observed)
-	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) || last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
+	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) ||
+		last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
 		t.Errorf("for the replay link 4 receives %+v", last)
 	}
 }
 
 // If a hop has two rows, the first is used.
 func TestFeedbackTakesTheFirstRow(t *testing.T) {
-	newer, older := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 5}}), observationTable(nil, []simkernel.Block{{WaitNS: 9}}, []simkernel.Block{{WaitNS: 70}})
+	newer := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 5}})
+	older := observationTable(nil, []simkernel.Block{{WaitNS: 9}}, []simkernel.Block{{WaitNS: 70}})
 	var both tables.Memory
 	for _, c := range []*tables.Memory{newer, older} {
 		both.Records = append(both.Records, c.Records...)
 	}
 	got := built(t, testBuilder(lineNetwork(t), nil), true, &both)
-	if b := got[4][0]; b != (simkernel.Block{WaitNS: 75}) {
+	b := got[4][0]
+	if b != (simkernel.Block{WaitNS: 75}) {
 		t.Errorf("link 4 receives %+v", b)
 	}
 }
@@ -150,9 +162,43 @@ func TestMarksAreTakenByWeight(t *testing.T) {
 				t.Fatal("blocks of one window take marks of different passes")
 			}
 		}
-		if off := float64(taken)/10_000 - probability; off < -0.02 || off > 0.02 {
+		off := float64(taken)/10_000 - probability
+		if off < -0.02 || off > 0.02 {
 			t.Errorf("%d of 10,000 take the marks of this pass, want %v", taken, probability)
 		}
+	}
+}
+
+// A hop sends its marks as often as it sends its wait: of a wait of a round trip, two thirds. Marks without
+// a wait are all sent, and a wait without marks gets none.
+func TestMarksAreDampedLikeWaits(t *testing.T) {
+	x := testBuilder(methodtest.Clos(t), nil)
+	kept := 0
+	for row := range int64(10_000) {
+		blocks := []simkernel.Block{{WaitNS: 3000, Marks: 5}, {Marks: 5}, {WaitNS: 1}}
+		x.damp(blocks, row, 3000)
+		if blocks[0].Marks == 5 {
+			kept++
+		}
+		if blocks[0].WaitNS != 2000 || blocks[1] != (simkernel.Block{Marks: 5}) ||
+			blocks[2] != (simkernel.Block{}) {
+			t.Fatalf("sent: %+v", blocks)
+		}
+	}
+	if kept < 6467 || kept > 6867 {
+		t.Errorf("marks are kept in %d of 10,000 cases", kept)
+	}
+}
+
+// A run that is stopped must not write a part of the feedback.
+func TestFeedbackStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	observed := observationTable([]simkernel.Block{{WaitNS: 1}}, nil, []simkernel.Block{{WaitNS: 1}})
+	var out tables.Memory
+	err := testBuilder(lineNetwork(t), nil).ForPass(ctx, step.Range{Lo: 7, Hi: 8}, observed.Read(), &out)
+	if !errors.Is(err, context.Canceled) || len(out.Records) > 0 {
+		t.Errorf("%v, %d batches", err, len(out.Records))
 	}
 }
 
@@ -163,7 +209,8 @@ func TestFeedbackErrors(t *testing.T) {
 	var c tables.Memory
 	var damaged columns.Arena
 	damaged.Add([]byte{0x80})
-	if err := tables.HopObservations.WriteOrdered(&c, []tables.Observation{{FlowRow: 7, Hops: 1, LinkID: 1}}, []int32{0}, &damaged); err != nil {
+	if err := tables.HopObservations.WriteOrdered(&c, []tables.Observation{{FlowRow: 7, Hops: 1, LinkID: 1}},
+		[]int32{0}, &damaged); err != nil {
 		t.Fatal(err)
 	}
 	for _, observed := range []*tables.Memory{missing, &c} {
@@ -211,7 +258,8 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 			for i := range hops[h] {
 				b := &hops[h][i]
 				b.WaitNS = random.Int32N(3) * random.Int32N(1<<uint(random.IntN(28)))
-				b.Marks, b.Denied = uint16(random.IntN(3)*random.IntN(1<<16)), uint16(random.IntN(2)*random.IntN(1<<16))
+				b.Marks = uint16(random.IntN(3) * random.IntN(1<<16))
+				b.Denied = uint16(random.IntN(2) * random.IntN(1<<16))
 			}
 		}
 		sender := built(t, x, true, observationsOf(hops...))
@@ -225,9 +273,11 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 			x.damp(sent[h], 7, trip)
 		}
 		for h := range hops {
-			given, from := got[[]int32{4, 2, 0}[h]], sent
+			given := got[[]int32{4, 2, 0}[h]]
+			from := sent
 			if h == 0 {
-				given, from = sender[4], hops
+				given = sender[4]
+				from = hops
 			} else if len(hops) < 3 {
 				continue
 			}
@@ -236,7 +286,8 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 				if b < len(given) {
 					have = given[b]
 				}
-				if want := others(from, h, b, min(1, len(hops)-1)); have != want {
+				want := others(from, h, b, min(1, len(hops)-1))
+				if have != want {
 					t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, len(hops), b, have, want)
 				}
 			}

@@ -1,15 +1,16 @@
 // Command mutation measures how many small faults the tests of a package find.
 //
 //	source files ─► sites (constants, comparisons, operators) ─► a random sample
-//	                                                                  │ one change at a time
-//	                       go test -short -overlay, of the package itself ─► killed, alive or invalid
+//	                                    in functions: one binary │  │ elsewhere: one build
+//	                                    that has all changes     ▼  ▼ for each
+//	                      -test.short, of the package itself ─► killed, alive or invalid
 //
 // A mutant is one change of one file: another number, comparison or operator. It is killed if the package's
 // own short tests fail or time out, alive if they pass, and invalid if it does not compile. Mutants on lines
 // that no test runs are alive, without a run. The sample depends only on --seed, so that a run can be
 // repeated.
 //
-//	go run ./pipeline/cmd/mutation --mutants 100 --seed 7 ./stages/... ./simkernel/...
+//	go run ./pipeline/cmd/mutation --mutants 40 --seed 7 ./stages/... ./simkernel/...
 //
 // It prints a line for each mutant that is alive, a table of the packages, and the score. The score is the
 // share of valid mutants that were killed. The exit code is 1 if the score is below --least.
@@ -22,6 +23,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -41,10 +44,10 @@ func main() {
 // run measures the packages that are given as arguments.
 func run(ctx context.Context, args []string) error {
 	flags := pflag.NewFlagSet("mutation", pflag.ContinueOnError)
-	mutants := flags.Int("mutants", 100, "mutants to try, spread over the packages by their size")
+	mutants := flags.Int("mutants", 40, "mutants to try of each package")
 	seed := flags.Uint64("seed", uint64(time.Now().YearDay()), "seed of the sample; the default changes every day")
 	least := flags.Float64("least", 0, "lowest score that is a success, from 0 to 1")
-	match := flags.String("only", "", "mutants only of files whose path contains this text")
+	match := flags.String("only", "", "only mutants whose FILE:LINE contains this text")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
@@ -53,13 +56,13 @@ func run(ctx context.Context, args []string) error {
 	case flags.NArg() == 0:
 		return errors.New("no packages are named; ./stages/... names all below stages")
 	}
-	sites, err := findSites(ctx, flags.Args(), *match)
+	sites, err := findSites(ctx, flags.Args())
 	if err != nil {
 		return err
 	}
-	random := rand.New(rand.NewPCG(*seed, 0))
-	random.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
-	sample := sites[:min(*mutants, len(sites))]
+	sample := slices.DeleteFunc(draw(sites, *mutants, *seed), func(s site) bool {
+		return !strings.Contains(fmt.Sprintf("%s:%d", s.file, s.line), *match)
+	})
 	fmt.Printf("%d of %d mutants, seed %d\n", len(sample), len(sites), *seed)
 	t, err := newTester()
 	if err != nil {
@@ -75,6 +78,22 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("score %.2f is below %.2f", score, *least)
 	}
 	return nil
+}
+
+// draw returns a random sample of the sites of each package. The sample of a package depends on its own sites only.
+func draw(sites []site, each int, seed uint64) []site {
+	of := map[string][]site{}
+	for _, s := range sites {
+		of[s.pkg] = append(of[s.pkg], s)
+	}
+	var sample []site
+	for _, pkg := range sortedKeys(of) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		all := of[pkg]
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		sample = append(sample, all[:min(each, len(all))]...)
+	}
+	return sample
 }
 
 // printScores prints the counts of each package and their totals, and returns the total score.

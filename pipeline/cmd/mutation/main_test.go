@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// If a mutant that tests find were called alive, or one that they do not find killed, the score would say nothing. The
-// package under test has a function that is tested, one that is run but not checked, one that is never run, and an
-// addition of texts, whose subtraction does not compile.
+// If a mutant that tests find were called alive, or one that they do not find killed, the score would say
+// nothing. The package under test has a function that is tested, one that is run but not checked, one that
+// is never run, an addition of texts, whose subtraction does not compile, and functions of every form:
+// copies of most of them can be called.
 func TestVerdicts(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -27,6 +28,18 @@ func Unseen(x int) int {
 }
 
 func Text(a, b string) string { return a + b }
+
+type list[T any] []T
+
+func (l *list[T]) grow(by ...T) {
+	if *l = append(*l, by...); len(*l) > 2 {
+		*l = (*l)[:2]
+	}
+}
+
+func Sum[K ~int](_ string, by K) K { return by << 3 }
+
+func Twice[K ~int](by K) K { return by >> 4 }
 `,
 		"sample_test.go": `package sample
 
@@ -34,6 +47,10 @@ import "testing"
 
 func TestSample(t *testing.T) {
 	Unchecked(1)
+	var l list[int]
+	if l.grow(1, 2, 3); len(l) != 2 || Sum("", 1) != 8 || Twice(64) != 4 {
+		t.Fail()
+	}
 	if Tested(10) || !Tested(9) || Text("a", "b") != "ab" {
 		t.Fail()
 	}
@@ -46,7 +63,7 @@ func TestSample(t *testing.T) {
 	}
 	t.Chdir(dir)
 	ctx := context.Background()
-	sites, err := findSites(ctx, []string{"./..."}, "")
+	sites, err := findSites(ctx, []string{"./..."})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,14 +72,19 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tester.close()
+	verdicts, err := tester.verdicts(ctx, "example.com/sample", sites)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := map[string]verdict{}
-	for _, s := range sites {
-		if got[s.text+" -> "+s.other], err = tester.judge(ctx, s); err != nil {
-			t.Fatal(err)
-		}
+	for s, v := range verdicts {
+		got[s.text+" -> "+s.other] = v
 	}
 	want := map[string]verdict{
-		"10 -> 11": killed, "< -> <=": killed, "* -> /": alive, "7 -> 8": alive, "- -> +": unseen, "+ -> -": invalid,
+		"10 -> 11": killed, "< -> <=": killed, "* -> /": alive, "7 -> 8": alive, "- -> +": unseen,
+		"+ -> -":  invalid,
+		"> -> >=": alive, "2 -> 3": killed, "<< -> >>": killed, "3 -> 4": killed, ">> -> <<": killed,
+		"4 -> 5": killed,
 	}
 	for change, v := range want {
 		if found, ok := got[change]; !ok || found != v {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,17 @@ type site struct {
 	offset      int // of the text in the file, in bytes
 	text, other string
 	declared    bool // outside of functions, where coverage is not counted
+	in          *function
+}
+
+// A function is a function of which a copy with a change can stand beside the original.
+type function struct {
+	begin, name, body, end int // offsets in the file
+	title                  string
+	receiver               string // "" or the name of the receiver, with a dot
+	types                  string // type parameters, in brackets
+	arguments              string
+	returns                bool // it has results
 }
 
 func (s site) String() string {
@@ -55,7 +67,7 @@ var swaps = map[token.Token]token.Token{
 
 // findSites returns the sites of packages, in the order of their files. A package without tests has no sites,
 // because it is tested by other packages.
-func findSites(ctx context.Context, patterns []string, match string) ([]site, error) {
+func findSites(ctx context.Context, patterns []string) ([]site, error) {
 	list := exec.CommandContext(ctx, "go", append([]string{"list", "-json"}, patterns...)...)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
@@ -81,9 +93,6 @@ func findSites(ctx context.Context, patterns []string, match string) ([]site, er
 		}
 		for _, name := range p.GoFiles {
 			path := filepath.Join(p.Dir, name)
-			if !strings.Contains(path, match) {
-				continue
-			}
 			found, err := fileSites(p.ImportPath, path)
 			if err != nil {
 				return nil, err
@@ -102,9 +111,15 @@ func fileSites(pkg, path string) ([]site, error) {
 	}
 	var sites []site
 	declared := false
+	var in *function
 	add := func(at token.Pos, text, other string) {
 		where := files.Position(at)
-		sites = append(sites, site{pkg, path, where.Line, where.Offset, text, other, declared})
+		s := site{pkg: pkg, file: path, line: where.Line, offset: where.Offset, text: text, other: other,
+			declared: declared}
+		if in != nil && where.Offset > in.body {
+			s.in = in
+		}
+		sites = append(sites, s)
 	}
 	operator := func(at token.Pos, op token.Token) {
 		if other, ok := swaps[op]; ok {
@@ -124,7 +139,8 @@ func fileSites(pkg, path string) ([]site, error) {
 		case *ast.IncDecStmt:
 			operator(n.TokPos, n.Tok)
 		case *ast.BasicLit:
-			if other := otherNumber(n); other != "" {
+			other := otherNumber(n)
+			if other != "" {
 				add(n.Pos(), n.Value, other)
 			}
 		}
@@ -133,11 +149,66 @@ func fileSites(pkg, path string) ([]site, error) {
 	for _, d := range file.Decls {
 		var group *ast.GenDecl
 		group, declared = d.(*ast.GenDecl)
+		in = functionOf(files, d)
 		if !declared || group.Tok != token.IMPORT {
 			ast.Inspect(d, visit)
 		}
 	}
 	return sites, nil
+}
+
+// functionOf returns the function that a declaration declares. It returns nil if a copy could not be
+// called: if a parameter or the receiver has no name.
+func functionOf(files *token.FileSet, d ast.Decl) *function {
+	decl, ok := d.(*ast.FuncDecl)
+	if !ok || decl.Body == nil || decl.Name.Name == "init" {
+		return nil
+	}
+	at := func(p token.Pos) int { return files.Position(p).Offset }
+	f := &function{
+		begin: at(decl.Pos()), name: at(decl.Name.Pos()), body: at(decl.Body.Lbrace), end: at(decl.End()),
+		title: decl.Name.Name, returns: decl.Type.Results != nil,
+	}
+	if decl.Recv != nil {
+		receivers, ok := namesOf(decl.Recv)
+		if !ok {
+			return nil
+		}
+		f.receiver = receivers[0] + "."
+	}
+	if decl.Type.TypeParams != nil {
+		types, _ := namesOf(decl.Type.TypeParams)
+		f.types = "[" + strings.Join(types, ", ") + "]"
+	}
+	parameters, ok := namesOf(decl.Type.Params)
+	if !ok {
+		return nil
+	}
+	f.arguments = strings.Join(parameters, ", ")
+	n := len(decl.Type.Params.List)
+	if n > 0 {
+		_, variadic := decl.Type.Params.List[n-1].Type.(*ast.Ellipsis)
+		if variadic {
+			f.arguments += "..."
+		}
+	}
+	return f
+}
+
+// namesOf returns the names of parameters. ok is false if one has none.
+func namesOf(fields *ast.FieldList) (all []string, ok bool) {
+	for _, f := range fields.List {
+		if len(f.Names) == 0 {
+			return nil, false
+		}
+		for _, name := range f.Names {
+			if name.Name == "_" {
+				return nil, false
+			}
+			all = append(all, name.Name)
+		}
+	}
+	return all, true
 }
 
 // otherNumber returns a number near that of a literal: it adds one, or a quarter. It returns "" for other
@@ -162,4 +233,4 @@ func otherNumber(n *ast.BasicLit) string {
 	return ""
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -64,40 +64,69 @@ func (t *tester) close() { os.RemoveAll(t.dir) }
 
 // try tests mutants, prints those that are alive, and counts them by package.
 func (t *tester) try(ctx context.Context, sample []site) (map[string]*count, error) {
+	of := map[string][]site{}
+	for _, s := range sample {
+		of[s.pkg] = append(of[s.pkg], s)
+	}
 	counts := map[string]*count{}
-	for i, s := range sample {
-		v, err := t.judge(ctx, s)
+	for _, pkg := range sortedKeys(of) {
+		verdicts, err := t.verdicts(ctx, pkg, of[pkg])
 		if err != nil {
 			return nil, err
 		}
-		c := counts[s.pkg]
-		if c == nil {
-			c = &count{}
-			counts[s.pkg] = c
+		c := &count{}
+		counts[pkg] = c
+		for _, s := range of[pkg] {
+			switch v := verdicts[s]; v {
+			case killed:
+				c.killed++
+			case alive, unseen:
+				c.alive++
+				fmt.Printf("%s: %s\n", s, v)
+			case invalid:
+				c.invalid++
+			}
 		}
-		switch v {
-		case killed:
-			c.killed++
-		case alive, unseen:
-			c.alive++
-			fmt.Printf("%s: %s\n", s, v)
-		case invalid:
-			c.invalid++
-		}
-		fmt.Fprintf(os.Stderr, "%d of %d: %s: %s\n", i+1, len(sample), s, v)
 	}
 	return counts, nil
 }
 
-// judge runs the package's tests with one file changed.
-func (t *tester) judge(ctx context.Context, s site) (verdict, error) {
-	base, err := t.baseline(ctx, s.pkg)
+// verdicts tests the mutants of a package.
+func (t *tester) verdicts(ctx context.Context, pkg string, sample []site) (map[site]verdict, error) {
+	base, err := t.baseline(ctx, pkg)
 	if err != nil {
-		return invalid, err
+		return nil, err
 	}
-	if !s.declared && !base.covers(path.Join(s.pkg, filepath.Base(s.file)), s.line) {
-		return unseen, nil
+	var seen []site
+	verdicts := map[site]verdict{}
+	for _, s := range sample {
+		verdicts[s] = unseen
+		if s.declared || base.covers(path.Join(s.pkg, filepath.Base(s.file)), s.line) {
+			seen = append(seen, s)
+		}
 	}
+	built, err := t.buildVariants(ctx, seen)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range seen {
+		if n, ok := built.numbers[s]; ok {
+			verdicts[s], err = built.judge(ctx, n)
+		} else if built.invalid[s] {
+			verdicts[s] = invalid
+		} else {
+			verdicts[s], err = t.judge(ctx, s, base)
+		}
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "%s: %s\n", s, verdicts[s])
+	}
+	return verdicts, nil
+}
+
+// judge runs the package's tests with one file changed.
+func (t *tester) judge(ctx context.Context, s site, base *baseline) (verdict, error) {
 	overlay, err := t.mutate(s)
 	if err != nil {
 		return invalid, err
@@ -105,13 +134,13 @@ func (t *tester) judge(ctx context.Context, s site) (verdict, error) {
 	// The time includes compiling. A mutant may take ten times as long as the unchanged package, and a minute
 	// more.
 	limit := time.Duration((60 + 10*base.seconds) * float64(time.Second))
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	test := exec.CommandContext(ctx, "go", "test", "-short", "-failfast", "-vet=off", "-overlay", overlay,
+	test := exec.CommandContext(timed, "go", "test", "-short", "-failfast", "-vet=off", "-overlay", overlay,
 		"-timeout", limit.String(), s.pkg)
 	out, err := test.CombinedOutput()
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
+	case ctx.Err() != nil:
 		return invalid, ctx.Err()
 	case err == nil:
 		return alive, nil
@@ -130,14 +159,22 @@ func (t *tester) mutate(s site) (string, error) {
 	if !bytes.HasPrefix(source[s.offset:], []byte(s.text)) {
 		return "", fmt.Errorf("%s changed while its mutants were tried", s.file)
 	}
-	changed := append([]byte{}, source[:s.offset]...)
-	changed = append(changed, s.other...)
-	changed = append(changed, source[s.offset+len(s.text):]...)
-	mutant := filepath.Join(t.dir, "mutant.go")
-	if err := os.WriteFile(mutant, changed, 0o600); err != nil {
-		return "", err
+	changed := string(source[:s.offset]) + s.other + string(source[s.offset+len(s.text):])
+	return t.overlay(map[string]string{s.file: changed})
+}
+
+// overlay writes files and an overlay that puts them into the package. It returns the
+// overlay.
+func (t *tester) overlay(files map[string]string) (string, error) {
+	replaced := map[string]string{}
+	for _, file := range sortedKeys(files) {
+		changed := filepath.Join(t.dir, filepath.Base(file)) // the compiler's messages have this name
+		if err := os.WriteFile(changed, []byte(files[file]), 0o600); err != nil {
+			return "", err
+		}
+		replaced[file] = changed
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {s.file: mutant}})
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replaced})
 	if err != nil {
 		return "", err
 	}
@@ -147,16 +184,18 @@ func (t *tester) mutate(s site) (string, error) {
 
 // baseline runs the tests of an unchanged package once. They must pass.
 func (t *tester) baseline(ctx context.Context, pkg string) (*baseline, error) {
-	if b := t.packages[pkg]; b != nil {
+	b := t.packages[pkg]
+	if b != nil {
 		return b, nil
 	}
 	profile := filepath.Join(t.dir, "cover.out")
 	began := time.Now()
-	test := exec.CommandContext(ctx, "go", "test", "-short", "-vet=off", "-count", "1", "-coverprofile", profile, pkg)
+	test := exec.CommandContext(ctx, "go", "test", "-short", "-vet=off", "-count", "1", "-coverprofile",
+		profile, pkg)
 	if out, err := test.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests of the unchanged package %s fail:\n%s", pkg, out)
 	}
-	b := &baseline{seconds: time.Since(began).Seconds()}
+	b = &baseline{seconds: time.Since(began).Seconds()}
 	text, err := os.ReadFile(profile)
 	if err != nil {
 		return nil, err
