@@ -14,6 +14,7 @@ import (
 	"parsimon/stages/diagnose"
 	"parsimon/stages/estimators"
 	"parsimon/stages/exact"
+	"parsimon/stages/route"
 )
 
 // An automatic estimate (Variant.Auto) simulates the whole network (estimator exact) if this is affordable:
@@ -188,11 +189,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	first.hosts, first.flows = len(e.Network.Hosts()), g.Flows
-	_, first.packetHops = loads.Totals(e.Network)
-	for id, l := range loads.Links {
-		first.loadedHops += float64(float64(l.Flows) * loads.Load(e.Network.Links[id]))
-	}
+	first.workSize = e.sizeOf(g, loads)
 	first.unable = exact.Check(e.method(), loads)
 	reasons := diagnose.ReasonsForWholeNetwork(e.method(), loads)
 	first.insufficient = len(reasons) > 0
@@ -200,6 +197,16 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 		_, err = e.Lake.ReadState(e.base().StatePath(insufficientState), &first.insufficient)
 	}
 	return first, err
+}
+
+// sizeOf returns the quantities that determine the processor time of an estimate of these flows.
+func (e *Estimation) sizeOf(g Generated, loads *route.Loads) workSize {
+	w := workSize{hosts: len(e.Network.Hosts()), flows: g.Flows}
+	_, w.packetHops = loads.Totals(e.Network)
+	for id, l := range loads.Links {
+		w.loadedHops += float64(float64(l.Flows) * loads.Load(e.Network.Links[id]))
+	}
+	return w
 }
 
 // CanBeExact reports whether an automatic estimate could simulate the whole network. It runs the first

@@ -86,3 +86,27 @@ func (e *Estimation) Forecast(ctx context.Context) (*Forecast, error) {
 	}
 	return f, nil
 }
+
+// The peak memory of an estimate with one worker, DuckDB included: memoryBase, and an amount for each host
+// and flow. Whole runs of scenarios small (256 hosts) and large (6,144 hosts, 1 s and 5 s) by estimator exact
+// were measured; PERFORMANCE.md lists them. Estimates by link cases need less, because they keep to their
+// memory limit by running fewer tasks at once.
+const (
+	memoryBase    = 200 << 20
+	memoryPerHost = 150 << 10
+	memoryPerFlow = 70
+)
+
+// PeakBytes predicts the peak memory of an estimate. If the number of flows is not known, it is 0.
+func PeakBytes(hosts int, flows int64) int64 {
+	return memoryBase + memoryPerHost*int64(hosts) + memoryPerFlow*flows
+}
+
+// PeakBytes predicts the peak memory of an estimate of the scenario.
+func (m *Model) PeakBytes() (int64, error) {
+	_, g, err := completeGenerated(m.Lake, generated(m.Lake, m.ID()))
+	if err != nil {
+		return 0, err
+	}
+	return PeakBytes(len(m.Network.Hosts()), g.Flows), nil
+}

@@ -51,6 +51,7 @@ type ticker struct {
 	every    time.Duration
 
 	stage, unit string
+	detail      func() string // nil: no detail is shown
 	total       int64
 	done        atomic.Int64
 	began       time.Time
@@ -89,6 +90,10 @@ func (t *ticker) Begin(stage, unit string, total int64) {
 
 func (t *ticker) Add(n int64) { t.done.Add(n) }
 
+// Detail sets the function that returns a text to show beside the amount of work, until it is set again. It
+// is not called between Begin and End.
+func (t *ticker) Detail(text func() string) { t.detail = text }
+
 func (t *ticker) End() {
 	close(t.stop)
 	t.wg.Wait()
@@ -99,15 +104,28 @@ func (t *ticker) End() {
 
 func (t *ticker) show() {
 	done := t.done.Load()
-	rate := t.rate(time.Now(), done)
+	now := time.Now()
+	rate := t.rate(now, done)
+	if rate == 0 { // a unit of work takes longer than rateSpan
+		rate = float64(done) / max(1e-9, now.Sub(t.began).Seconds())
+	}
 	left := "?"
 	if rate > 0 {
-		left = time.Duration(float64(max(0, t.total-done)) / rate * float64(time.Second)).Round(time.Second).String()
+		seconds := float64(max(0, t.total-done)) / rate
+		left = time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	}
+	detail := ""
+	if t.detail != nil {
+		detail = t.detail()
 	}
 	if !t.terminal {
-		e := t.log.Info().Str("stage", t.stage).Int64("done", done).Str("unit", t.unit).Int64("per_second", int64(rate))
+		e := t.log.Info().Str("stage", t.stage).Int64("done", done).Str("unit", t.unit)
+		e = e.Int64("per_second", int64(rate))
 		if t.total > 0 {
 			e = e.Int64("total", t.total).Str("left", left)
+		}
+		if detail != "" {
+			e = e.Str("running", detail)
 		}
 		e.Msg("working")
 		return
@@ -119,6 +137,9 @@ func (t *ticker) show() {
 		line = fmt.Sprintf("[%s%s] %3.0f%%  %s of %s %s  %s/s  left %s",
 			strings.Repeat("█", bar), strings.Repeat("·", 24-bar), 100*share, units.Human(float64(done)),
 			units.Human(float64(t.total)), t.unit, units.Human(rate), left)
+	}
+	if detail != "" {
+		line += "  (" + detail + ")"
 	}
 	_, _ = fmt.Fprintf(t.out, "\r\x1b[K%-9s %s", t.stage, line)
 }

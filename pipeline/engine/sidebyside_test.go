@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Several runs at once are one line: the complete ones, and the stage of each that is under way. Without it, a
+// sweep of long runs shows nothing until the first of them is complete.
+func TestSideBySideShowsEveryRun(t *testing.T) {
+	var out bytes.Buffer
+	p := NewProgress(&out, true, zerolog.Nop()).(*ticker)
+	p.every = time.Hour
+	all := NewSideBySide(p)
+	all.Begin("sweep", "cables", 96)
+	first := all.Run(1)
+	second := all.Run(2)
+	third := all.Run(3)
+	first.Begin("exact", "packet-hops", 1000)
+	first.Add(450)
+	second.Begin("route", "flows", 0)
+	third.Close()
+	all.Add(12)
+	p.show()
+	for _, want := range []string{"12 of 96 cables", "(1: exact 45%, 2: route)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %q", want, out.String())
+		}
+	}
+	first.Close()
+	second.Close()
+	text := all.String()
+	if text != "" {
+		t.Errorf("runs that have ended are shown: %q", text)
+	}
+	all.End()
+	if p.detail != nil {
+		t.Error("the next stage shows the runs of this one")
+	}
+	NewSideBySide(nil).Begin("sweep", "cables", 1) // shows nothing
+}

@@ -1,0 +1,40 @@
+package disk
+
+import (
+	"os"
+	"testing"
+)
+
+// A session removes a directory that is empty, such as _tmp, while another session makes a directory in it.
+// Without it, one of several runs at once fails now and then, because the directory does not exist.
+func TestMkdirAllWhileTheParentIsRemoved(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	r := Root{root}
+	stop := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = r.Remove("all") // fails while it is not empty
+			}
+		}
+	}()
+	for n := range 200 {
+		if err := r.MkdirAll("all/one", 0o755); err != nil {
+			t.Fatalf("time %d: %v", n, err)
+		}
+		if err := r.Remove("all/one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	<-stopped
+}

@@ -1,0 +1,84 @@
+package whatif
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
+)
+
+// A schedule runs the estimates of a sweep side by side. If there are more estimates than cores, each has one
+// worker: independent estimates use cores better than the workers of one estimate, which wait for each other.
+//
+//	cores    run 1   run 3 ──────  run 5
+//	         run 2 ──────  run 4   run 5      the last runs share the cores that no other run needs
+type schedule struct {
+	of       pipeline.Settings // of the whole sweep
+	runs     int
+	atOnce   int // largest number of estimates at a time
+	progress *engine.SideBySide
+
+	mu      sync.Mutex
+	waiting int // estimates that have not begun
+	running int
+	free    int // cores that no estimate uses
+}
+
+// newSchedule returns the schedule of a number of estimates, each of which needs at most needBytes of memory.
+func newSchedule(of pipeline.Settings, runs int, needBytes int64) *schedule {
+	if of.Workers <= 0 {
+		of.Workers = runtime.GOMAXPROCS(0)
+	}
+	if of.MemoryBytes <= 0 {
+		of.MemoryBytes = pipeline.DefaultMemory
+	}
+	fit := of.MemoryBytes / max(1, needBytes)
+	return &schedule{
+		of: of, runs: runs, atOnce: int(max(1, min(fit, int64(of.Workers), int64(runs)))),
+		progress: engine.NewSideBySide(of.Progress), waiting: runs, free: of.Workers,
+	}
+}
+
+// each calls do for each estimate, in order, with its settings: its part of the cores and of the memory. The
+// first error cancels the context of the others.
+func (s *schedule) each(
+	ctx context.Context, unit string, do func(ctx context.Context, i int, o pipeline.Settings) error,
+) error {
+	s.progress.Begin("sweep", unit, int64(s.runs))
+	defer s.progress.End()
+	return engine.Parallel(ctx, s.atOnce, s.runs, func(ctx context.Context, i int) error {
+		o := s.of
+		o.Workers = s.take()
+		defer s.give(o.Workers)
+		o.MemoryBytes /= int64(s.atOnce)
+		run := s.progress.Run(i + 1)
+		defer run.Close()
+		o.Progress = run
+		if err := do(ctx, i, o); err != nil {
+			return err
+		}
+		s.progress.Add(1)
+		return nil
+	})
+}
+
+// take takes the cores of the next estimate: its equal part of those that are free.
+func (s *schedule) take() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cores := max(1, s.free/max(1, min(s.atOnce-s.running, s.waiting)))
+	s.waiting--
+	s.running++
+	s.free -= cores
+	return cores
+}
+
+// give returns the cores of an estimate that has ended.
+func (s *schedule) give(cores int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.free += cores
+}

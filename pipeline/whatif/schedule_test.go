@@ -1,0 +1,197 @@
+package whatif
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/internal/estimates"
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/lake"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/estimators"
+)
+
+// A sweep gives the same rows for any number of runs at once. Otherwise, a ranking would depend on the
+// machine.
+func TestSweepIsTheSameSideBySide(t *testing.T) {
+	t.Parallel()
+	o := settings(t, estimators.Exact)
+	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9}
+	var want *Sweep
+	wantRows := ""
+	for _, workers := range []int{1, 2, 5} {
+		o.Workers = workers
+		plan.worst = fmt.Sprintf("%d at once", workers) // has records and rows of its own
+		s, err := RunSweep(t.Context(), base, plan, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.AtOnce != workers || s.Reused != 0 {
+			t.Errorf("%d at once, %d reused, want %d and none", s.AtOnce, s.Reused, workers)
+		}
+		rows := sweepRows(t, o, base, s)
+		forgetRecords(t, o, base, s)
+		for i := range s.Cables {
+			s.Cables[i].Seconds = 0
+		}
+		if want == nil {
+			want = s
+			wantRows = rows
+			continue
+		}
+		if !reflect.DeepEqual(s.Cables, want.Cables) {
+			t.Errorf("%d at once: %+v\nwant %+v", workers, s.Cables, want.Cables)
+		}
+		if rows != wantRows {
+			t.Errorf("%d at once: table sweeps has\n%s\nwant\n%s", workers, rows, wantRows)
+		}
+	}
+}
+
+// sweepRows returns the rows of table sweeps that a sweep wrote, as text without their tier.
+func sweepRows(t *testing.T, o Settings, base string, s *Sweep) (text string) {
+	t.Helper()
+	l := estimates.Open(t, o.Lake)
+	m, _, err := l.ReadManifest(lake.Place{Scenario: lake.ScenarioID(base), Variant: s.Variant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		Tier    string  `col:"tier"`
+		A       int32   `col:"node_a"`
+		B       int32   `col:"node_b"`
+		Service string  `col:"service"`
+		Flows   int64   `col:"flows"`
+		P90     float64 `col:"p90_slowdown"`
+		Change  float64 `col:"p90_change"`
+	}
+	err = columns.Each(l.Read(schema.Sweeps, lake.FilesOf(m.Files, schema.Sweeps), nil), func(r *row) error {
+		if r.Tier == s.Plan.what() {
+			text += fmt.Sprintln(r.A, r.B, r.Service, r.Flows, r.P90, r.Change)
+		}
+		return nil
+	})
+	if err != nil || text == "" {
+		t.Fatalf("rows of the sweep: %q, %v", text, err)
+	}
+	return text
+}
+
+// forgetRecords removes the records of a sweep, so that the next one estimates every cable.
+func forgetRecords(t *testing.T, o Settings, base string, s *Sweep) {
+	t.Helper()
+	run, err := pipeline.Resume(t.Context(), o.Lake, base, o.Variant, o.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	dir := lake.Of(run.ID()).StatePath(fmt.Sprintf("sweep-%d", pipeline.MethodVersion), s.Variant)
+	if err := run.Executor().Session().RemoveState(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The runs of a parameter sweep share a lake. Each has the percentiles that it has when it runs alone.
+func TestParametersAreTheSameSideBySide(t *testing.T) {
+	t.Parallel()
+	file := fixture.Services(t)
+	var want []ParameterRun
+	for _, workers := range []int{1, 2, 5} {
+		o := settings(t, estimators.Flow)
+		withCache(t, &o)
+		o.Workers = workers
+		plan := ParameterPlan{Scenario: file, MaxRuns: 6, Axes: []Axis{
+			{"load.max", []string{"20%", "40%"}}, {"seed", []string{"1", "2", "3"}},
+		}}
+		p, err := SweepParameters(t.Context(), plan, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.AtOnce != workers {
+			t.Errorf("%d at once, want %d", p.AtOnce, workers)
+		}
+		for i := range p.Runs {
+			p.Runs[i].Seconds = 0
+			p.Runs[i].scenario = nil
+		}
+		if want == nil {
+			want = p.Runs
+		} else if !reflect.DeepEqual(p.Runs, want) {
+			t.Errorf("%d at once: %+v\nwant %+v", workers, p.Runs, want)
+		}
+	}
+}
+
+// Estimates share cores and memory: one core each while there are more estimates than cores, all cores for
+// the last ones, and no more at once than fit in memory. An estimate that exceeds the memory runs alone.
+func TestScheduleSharesCoresAndMemory(t *testing.T) {
+	t.Parallel()
+	const gib = 1 << 30
+	for _, c := range []struct {
+		cores, runs int
+		needBytes   int64
+		atOnce      int
+		first       []int // cores of the runs that begin together
+	}{
+		{cores: 2, runs: 96, needBytes: gib, atOnce: 2, first: []int{1, 1}},
+		{cores: 16, runs: 96, needBytes: 1, atOnce: 16, first: []int{1, 1, 1}},
+		{cores: 16, runs: 96, needBytes: gib, atOnce: 4, first: []int{4, 4, 4, 4}},
+		{cores: 16, runs: 5, needBytes: 1, atOnce: 5, first: []int{3, 3, 3, 3, 4}},
+		{cores: 16, runs: 3, needBytes: 9 * gib, atOnce: 1, first: []int{16}},
+		{cores: 1, runs: 2, needBytes: 1, atOnce: 1, first: []int{1}},
+	} {
+		var o pipeline.Settings
+		o.Workers = c.cores
+		o.MemoryBytes = 4 * gib
+		s := newSchedule(o, c.runs, c.needBytes)
+		if s.atOnce != c.atOnce {
+			t.Errorf("%+v: %d at once", c, s.atOnce)
+		}
+		for n, want := range c.first {
+			got := s.take()
+			if got != want {
+				t.Errorf("%+v: run %d has %d cores, want %d", c, n+1, got, want)
+			}
+		}
+	}
+}
+
+// An error of one run stops the others and is the error of the sweep. No cores are lost.
+func TestScheduleStopsAtAnError(t *testing.T) {
+	t.Parallel()
+	bad := errors.New("bad")
+	var o pipeline.Settings
+	o.Workers = 3
+	o.MemoryBytes = 300
+	s := newSchedule(o, 50, 1)
+	var mu sync.Mutex
+	began := 0
+	err := s.each(t.Context(), "runs", func(ctx context.Context, i int, o pipeline.Settings) error {
+		mu.Lock()
+		began++
+		mu.Unlock()
+		if o.MemoryBytes != 100 || o.Progress == nil {
+			t.Errorf("run %d has %d bytes and progress %v", i, o.MemoryBytes, o.Progress)
+		}
+		if i == 4 {
+			return bad
+		}
+		if i > 4 {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	})
+	if !errors.Is(err, bad) || began > 7 {
+		t.Errorf("%v after %d runs", err, began)
+	}
+	if s.free != 3 || s.running != 0 {
+		t.Errorf("%d cores are free and %d runs are under way at the end", s.free, s.running)
+	}
+}
