@@ -54,7 +54,8 @@ func axisError(axis string) error {
 func numberOf(value string) float64 {
 	var x float64
 	var unit string
-	if n, _ := fmt.Sscanf(value, "%g%s", &x, &unit); n == 0 {
+	n, _ := fmt.Sscanf(value, "%g%s", &x, &unit) // without a number, n is 0
+	if n == 0 {
 		return math.NaN()
 	}
 	if unit == "%" {

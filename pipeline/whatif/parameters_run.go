@@ -72,7 +72,8 @@ func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Setti
 		return false, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
 	}
 	line := o.Log.Info().Int("run", i+1).Int("of", len(p.Runs)).Str("settings", p.SettingsOf(i))
-	if v := run.Until; v != nil {
+	v := run.Until
+	if v != nil {
 		until = v.Failed
 		line = line.Str("condition", v.Gate).Any("value", v.Value).Bool("true", v.Failed)
 	}

@@ -51,7 +51,8 @@ func (s *Sweep) textRow(place, q int) []any {
 		slowdown = text.Figure(p.Slowdowns[q])
 		fct = text.Figure(p.fct(q))
 	}
-	if of := c.Intervals[service]; of != nil {
+	of := c.Intervals[service]
+	if of != nil {
 		from = text.Percent(of[q][0])
 		to = text.Percent(of[q][1])
 	}
