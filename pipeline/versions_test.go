@@ -126,6 +126,9 @@ func versionScenarios(t *testing.T) map[string]versionScenario {
 		m := of(transport, nil)
 		if !transport.Traits().AckClocked {
 			all["flow, "+name] = versionScenario{m, by(estimators.Flow)}
+			fitted := of(transport, func(m *step.Model) { m.Params.SetWindow(simkernel.AutoWindow) })
+			all["flow, fitted windows, "+name] = versionScenario{fitted, by(estimators.Flow)}
+			all["exact, fitted windows, "+name] = versionScenario{fitted, by(estimators.Exact)}
 		}
 		all["exact, "+name] = versionScenario{m, by(estimators.Exact)}
 	}

@@ -10,11 +10,6 @@ const (
 	// within a data centre have some 10 µs.
 	WANRoundTripNS = 200_000
 
-	// windowFactor is the window that fits a path, relative to its bandwidth-delay product. With 1 a flow
-	// alone fills its path and leaves no queue: more would add a queue and nothing else. It is the rule of
-	// HPCC's ns-3 (GLOBAL_T 0), and that of the paper's 18,000 B: 14.4 µs at 10 Gbps.
-	windowFactor = 1
-
 	// leastWindow is the least number of packets of such a window: as many as let a sender notice the loss of
 	// one (RFC 5681, §3.2: three later ones).
 	leastWindow = 4
@@ -23,6 +18,7 @@ const (
 	// paper's).
 	usualRoundTripNS = 14_400
 
+	// nominalWindow is the bandwidth-delay product at 10 Gbps of the usual round trip.
 	nominalWindow = 18_000
 
 	// MaxWindowBytes bounds a stated window.
@@ -39,6 +35,7 @@ type Path struct {
 	Hops        int
 	SlowestBps  int64 // bandwidth of the slowest link
 	RoundTripNS int64 // of a full packet and its ACK; sending, propagation and forwarding included
+	SendNS      int64 // part of RoundTripNS: transmission of the packet and of its ACK at all hops
 }
 
 // Limits are what bounds a sender.
@@ -46,6 +43,7 @@ type Limits struct {
 	LineBps     float64 // the rate never exceeds it, and begins there
 	WindowBytes int64   // payload in flight at LineBps
 	RoundTripNS int64   // of the idle path, if the window is fitted to it; else 0
+	ReturnNS    int64   // what an ACK may wait on its way back (Path), if the window is fitted; else 0
 	Hops        int
 }
 
@@ -59,6 +57,7 @@ func (p *Params) Limits(lineBps float64, path Path) Limits {
 		l.LineBps = min(lineBps, float64(path.SlowestBps))
 		l.WindowBytes = p.neededWindow(path)
 		l.RoundTripNS = path.RoundTripNS
+		l.ReturnNS = p.returnNS(path)
 	}
 	return l
 }
@@ -71,11 +70,11 @@ func windowAt(atLine int64, rateBps, lineBps float64) int64 {
 }
 
 // moreNS returns by how much thresholds of delay are higher on the path than on those that their defaults are
-// for.
-func (l *Limits) moreNS() int64 { return max(0, l.RoundTripNS-usualRoundTripNS) }
+// for. Otherwise a sender would slow down for the packets that its ACKs wait behind, which are no congestion.
+func (l *Limits) moreNS() int64 { return max(0, l.RoundTripNS+l.ReturnNS-usualRoundTripNS) }
 
-// NominalWindow is the window for which flows are divided into blocks, and with which queues are guessed; of
-// windows that are fitted to paths, that of a host of 10 Gbps.
+// NominalWindow is the window for which flows are divided into blocks, and with which queues are guessed. If
+// windows are fitted to paths, it is the paper's.
 func (p *Params) NominalWindow() int64 {
 	if p.WindowBytes == AutoWindow {
 		return nominalWindow
@@ -102,13 +101,21 @@ func (p *Params) statedWindow(path Path) int64 {
 	return p.WindowBytes
 }
 
-// neededWindow returns the least window with which a flow alone on a path sends without pause, in whole
-// packets.
+// neededWindow returns the least window, in whole packets, with which a flow sends without pause while its
+// destination sends as fast in the other direction. A flow alone needs the bandwidth-delay product of its
+// path; the window also has room for the packets that an ACK waits behind. A flow alone leaves no queue with
+// it, because it sends at the rate of the slowest link.
 func (p *Params) neededWindow(path Path) int64 {
-	wire := NewWireTime(float64(path.SlowestBps))
-	fullPS := wire.PS(p.PayloadBytes + p.HeaderBytes)
-	packets := (windowFactor*path.RoundTripNS*PSPerNS + fullPS - 1) / fullPS
+	fullPS := NewWireTime(float64(path.SlowestBps)).PS(p.PayloadBytes + p.HeaderBytes)
+	packets := ((path.RoundTripNS+p.returnNS(path))*PSPerNS + fullPS - 1) / fullPS
 	return max(leastWindow, packets) * p.PayloadBytes
+}
+
+// returnNS returns what an ACK may wait on its way back although it has priority: at each hop it waits for
+// the packet in service, which takes up to the transmission time of one full packet.
+func (p *Params) returnNS(path Path) int64 {
+	full := p.PayloadBytes + p.HeaderBytes
+	return path.SendNS * full / (full + p.AckBytes)
 }
 
 // WindowDelayNS returns how much longer a flow alone on a path takes because its window is smaller than the
@@ -168,8 +175,9 @@ func (p *IdealPath) Add(bandwidthBps, delayNS int64) {
 		p.path.SlowestBps = bandwidthBps
 	}
 	p.path.Hops++
-	p.path.RoundTripNS += 2*delayNS + wire.sendNS(p.params.PayloadBytes+p.params.HeaderBytes) +
-		wire.sendNS(p.params.AckBytes)
+	sendNS := wire.sendNS(p.params.PayloadBytes+p.params.HeaderBytes) + wire.sendNS(p.params.AckBytes)
+	p.path.SendNS += sendNS
+	p.path.RoundTripNS += 2*delayNS + sendNS
 }
 
 // Path returns what senders know of the path, given that both directions of its cables have the same

@@ -66,8 +66,9 @@ type Case struct {
 	// Hops has the number of links of each flow's path. If it is nil, all are 0. See Traits.UsesHops.
 	Hops []int16
 
-	// SlowestBps and RoundTripNS are properties of each flow's path (simkernel.Path). With Params.NeedsPaths.
-	SlowestBps, RoundTripNS []int64
+	// SlowestBps, RoundTripNS and SendNS are properties of each flow's path (simkernel.Path). With
+	// Params.NeedsPaths.
+	SlowestBps, RoundTripNS, SendNS []int64
 
 	// The following columns describe the rest of the network. Each of them may be nil.
 
@@ -177,9 +178,11 @@ func (k *Kernel) check(c *Case) error {
 	sources := len(c.SourceBps)
 	slowestBps := c.SlowestBps
 	roundTripNS := c.RoundTripNS
+	sendNS := c.SendNS
 	if !k.needsPaths {
 		slowestBps = nil
 		roundTripNS = nil
+		sendNS = nil
 	}
 	// A packet takes at least 1 ps.
 	leastBps := int64(simkernel.MinBps)
@@ -211,6 +214,7 @@ func (k *Kernel) check(c *Case) error {
 			bounded{"path delay_ns", c.PathDelayNS, 0, MaxDelayNS, true, false},
 			bounded{"slowest_bps", slowestBps, leastBps, mostBps, k.needsPaths, false},
 			bounded{"round_trip_ns", roundTripNS, 1, 4 * MaxDelayNS, k.needsPaths, false},
+			bounded{"send_ns", sendNS, 0, 4 * MaxDelayNS, k.needsPaths, false},
 			bounded{"return_ns", c.ReturnNS, 0, MaxDelayNS, false, false},
 			bounded{"upstream_bps", c.UpstreamBps, leastBps, mostBps, false, true},
 			bounded{"downstream_bps", c.DownstreamBps, leastBps, mostBps, false, true}))

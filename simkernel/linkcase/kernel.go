@@ -360,6 +360,7 @@ func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
 	if k.needsPaths {
 		path.SlowestBps = c.SlowestBps[row]
 		path.RoundTripNS = c.RoundTripNS[row]
+		path.SendNS = c.SendNS[row]
 	}
 	return k.params.Limits(float64(c.SourceBps[c.Source[row]]), path)
 }

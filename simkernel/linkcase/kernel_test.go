@@ -99,7 +99,9 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	if p.NeedsPaths() {
 		for i, delay := range c.PathDelayNS {
 			c.SlowestBps = append(c.SlowestBps, kerneltest.Pick(rng, c.SourceBps[c.Source[i]], bps()))
-			c.RoundTripNS = append(c.RoundTripNS, 2*delay+1+rng.Int64N(kerneltest.Pick[int64](rng, 100, 20_000, 1_000_000)))
+			send := 1 + rng.Int64N(kerneltest.Pick[int64](rng, 100, 20_000, 1_000_000))
+			c.RoundTripNS = append(c.RoundTripNS, 2*delay+send)
+			c.SendNS = append(c.SendNS, send)
 		}
 	}
 	c.Record = rng.IntN(2) == 0

@@ -231,6 +231,7 @@ func (t *linkTwin) limits(row int) simkernel.Limits {
 	if len(t.c.SlowestBps) > 0 {
 		path.SlowestBps = t.c.SlowestBps[row]
 		path.RoundTripNS = t.c.RoundTripNS[row]
+		path.SendNS = t.c.SendNS[row]
 	}
 	return t.p.Limits(float64(t.c.SourceBps[t.c.Source[row]]), path)
 }

@@ -76,14 +76,14 @@ func (n *Network) recover() {
 	n.numberShift = recoveryShift
 }
 
-// check returns an error if two packets in flight of a flow of that size could have equal numbers in items.
-func (r *recovery) check(size int64) error {
+// check returns an error if two packets in flight of a flow could have equal numbers in items.
+func (r *recovery) check(flow *newFlow) error {
 	p := &r.net.params
-	window := p.WindowBytes
+	window := flow.limits.WindowBytes
 	if p.Transport.Traits().AckClocked {
 		window = p.TCP.ReceiveWindow
 	}
-	most := min(p.Packets(size), p.Packets(window))
+	most := min(p.Packets(flow.size), p.Packets(window))
 	if most >= 1<<(31-r.net.numberShift) {
 		return fmt.Errorf("%d of its packets can be in flight, with limited buffers at most %d can be", most,
 			1<<(31-r.net.numberShift)-1)
@@ -93,7 +93,7 @@ func (r *recovery) check(size int64) error {
 
 // prepare sets the timeouts of a flow with a path.
 func (r *recovery) prepare(flow *newFlow, roundTripNS int64) error {
-	if err := r.check(flow.size); err != nil {
+	if err := r.check(flow); err != nil {
 		return err
 	}
 	flow.timeoutPS = r.net.timeoutPS(flow.path)

@@ -28,7 +28,9 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
 	c.ReturnNS, c.Feedback = c.ReturnNS[:0], c.Feedback[:0]
 	c.FlowKey, c.Hops = c.FlowKey[:0], c.Hops[:0]
-	c.SlowestBps, c.RoundTripNS = c.SlowestBps[:0], c.RoundTripNS[:0]
+	c.SlowestBps = c.SlowestBps[:0]
+	c.RoundTripNS = c.RoundTripNS[:0]
+	c.SendNS = c.SendNS[:0]
 	c.UpstreamBps, c.DownstreamBps, c.BetweenPS = c.UpstreamBps[:0], c.DownstreamBps[:0], c.BetweenPS[:0]
 	b.caseNo++
 	b.other = b.other[:0]
@@ -58,7 +60,9 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		c.PathDelayNS = append(c.PathDelayNS, max(r[i].PathDelayNS, c.SourceDelayNS[source]))
 		if s.Params.NeedsPaths() {
 			path := s.pathOf(i)
-			c.SlowestBps, c.RoundTripNS = append(c.SlowestBps, path.SlowestBps), append(c.RoundTripNS, path.RoundTripNS)
+			c.SlowestBps = append(c.SlowestBps, path.SlowestBps)
+			c.RoundTripNS = append(c.RoundTripNS, path.RoundTripNS)
+			c.SendNS = append(c.SendNS, path.SendNS)
 		}
 		if s.Detail == Observations {
 			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r[i].FirstLink, r[i].PathSendNS))
@@ -78,7 +82,8 @@ func (s *Simulator) pathOf(row int32) simkernel.Path {
 		}
 	}
 	return simkernel.Path{
-		Hops: int(r[row].Hops), SlowestBps: slowest, RoundTripNS: 2*r[row].PathDelayNS + r[row].PathSendNS,
+		Hops: int(r[row].Hops), SlowestBps: slowest,
+		RoundTripNS: 2*r[row].PathDelayNS + r[row].PathSendNS, SendNS: r[row].PathSendNS,
 	}
 }
 
