@@ -2,9 +2,9 @@ package simkernel
 
 import "testing"
 
-// A fitted window is the bandwidth-delay product of the path plus a full packet at each hop of the way back, in
-// whole packets. With less, flows in both directions wait for ACKs while their links are idle. With more, flows
-// leave queues.
+// A fitted window is the bandwidth-delay product of the path plus a full packet at each hop of the way back,
+// in whole packets. With less, flows in both directions wait for ACKs while their links are idle. With more,
+// flows leave queues.
 func TestFittedWindow(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -12,8 +12,8 @@ func TestFittedWindow(t *testing.T) {
 		delayNS     int64
 		windowBytes int64
 	}{
-		// 4,000 ns of propagation and 2 × (838 + 48) ns of transmission are 5,772 ns. With 2 × 838 ns for the way
-		// back they are 7,447 ns, in which 8.9 packets of 838.4 ns are sent.
+		// 4,000 ns of propagation and 2 × (838 + 48) ns of transmission are 5,772 ns. With 2 × 838 ns for the
+		// way back they are 7,447 ns, in which 8.9 packets of 838.4 ns are sent.
 		{"two equal links", []int64{10e9, 10e9}, 1000, 9000},
 		// 4,000 ns, (838 + 48) + (84 + 5) ns, and 922 ns for the way back: 5,897 ns are 7.03 packets.
 		{"a faster link", []int64{10e9, 100e9}, 1000, 8000},

@@ -125,7 +125,8 @@ func (x *alonePath) inLinkCase(t *testing.T, hop int) {
 	c := &linkcase.Case{
 		SourceBps: []int64{x.bps[0]}, SourceDelayNS: []int64{0}, Source: []int32{0},
 		SizeBytes: []int64{x.size}, StartNS: []int64{0}, PathDelayNS: []int64{0}, ReturnNS: []int64{0}, Hops: []int16{int16(path.Hops)},
-		SlowestBps: []int64{path.SlowestBps}, RoundTripNS: []int64{path.RoundTripNS}, SendNS: []int64{path.SendNS},
+		SlowestBps:  []int64{path.SlowestBps},
+		RoundTripNS: []int64{path.RoundTripNS}, SendNS: []int64{path.SendNS},
 		UpstreamBps: []int64{0}, DownstreamBps: []int64{0},
 	}
 	if hop > 0 {

@@ -6,8 +6,8 @@ package network
 // it had sent is acknowledged. At most a window (Params.Limits) lies between the first packet that is not
 // acknowledged and the last one sent. The timeout is RTO_low with up to irnFew packets in flight, and
 // otherwise RTO_high, which is RetransmitNS. After a timeout everything that is not acknowledged is lost, as
-// in TCP (RFC 6675, §5.1). IRN retransmits the first packet only: if the end of a window is lost, that costs a
-// timeout for each packet.
+// in TCP (RFC 6675, §5.1). IRN retransmits the first packet only: if the end of a window is lost, that costs
+// a timeout for each packet.
 //
 // Where switches balance packets, packets overtake each other, and only timeouts and full windows find
 // losses.

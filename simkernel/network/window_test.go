@@ -38,7 +38,12 @@ func (x *exchange) flows() *Flows {
 		path = append(path, 2*h+1)
 	}
 	size := x.packets * x.params.PayloadBytes
-	return &Flows{SizeBytes: []int64{size, size}, StartNS: []int64{0, 0}, PathLinks: path, PathEnds: []int32{hops, 2 * hops}}
+	return &Flows{
+		SizeBytes: []int64{size, size},
+		StartNS:   []int64{0, 0},
+		PathLinks: path,
+		PathEnds:  []int32{hops, 2 * hops},
+	}
 }
 
 // slowdowns returns those of both flows.
@@ -74,19 +79,19 @@ func (x *exchange) check(t *testing.T) {
 		limit /= x.params.HPCC.Target
 	}
 	if got > limit {
-		t.Errorf("%v, %d B, hops of %v bps, cables of %d ns: slowdown %.4f, must be at most %.4f", x.params.Transport,
-			x.params.PayloadBytes, x.bps, x.delayNS, got, limit)
+		t.Errorf("%v, %d B, hops of %v bps, cables of %d ns: slowdown %.4f, must be at most %.4f",
+			x.params.Transport, x.params.PayloadBytes, x.bps, x.delayNS, got, limit)
 	}
 }
 
 // Two hosts that send long flows to each other slow each other down by the ACKs of the other direction and by
 // nothing else. If a fitted window had no room for the packets that an ACK waits behind on its way back, the
-// flows would wait for ACKs while their links are idle. If thresholds of delay did not count these waits, TIMELY
-// and Swift would slow down on their account.
+// flows would wait for ACKs while their links are idle. If thresholds of delay did not count these waits,
+// TIMELY and Swift would slow down on their account.
 func TestTrafficInBothDirectionsCostsItsACKs(t *testing.T) {
-	bandwidths := []int64{1e9, 2.5e9, 10e9, 25e9, 40e9, 100e9, 200e9, 400e9}
+	bandwidths := []int64{1e9, 10e9, 25e9, 100e9, 400e9}
 	lengths := []int{1, 2, 3, 4, 5, 6}
-	mixed := 40
+	mixed := 20
 	if testing.Short() {
 		bandwidths = []int64{1e9, 10e9, 400e9}
 		lengths = []int{1, 6}
@@ -115,13 +120,14 @@ func TestTrafficInBothDirectionsCostsItsACKs(t *testing.T) {
 	}
 }
 
-// With recovery from losses, an item has the lowest bits of its packet's number only. A window with more packets
-// than these bits tell apart is refused, also where it is fitted to the path. If it were not, an ACK could be
-// counted for another packet.
+// With recovery from losses, an item has the lowest bits of its packet's number only. A window with more
+// packets than these bits tell apart is refused, also where it is fitted to the path. If it were not, an ACK
+// could be counted for another packet.
 func TestWindowsWithMorePacketsThanNumbersAreRefused(t *testing.T) {
 	x := exchange{params: simkernel.DefaultParams(), bps: []int64{800e9}, delayNS: 100e6, packets: 1 << 23}
 	x.params.SetWindow(simkernel.AutoWindow)
-	n, err := New(x.params, BufferParams{SwitchBytes: 1 << 30, Alpha: 1}, x.links(), []bool{true, true}, once(x.flows()))
+	limited := BufferParams{SwitchBytes: 1 << 30, Alpha: 1}
+	n, err := New(x.params, limited, x.links(), []bool{true, true}, once(x.flows()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,8 +107,8 @@ func settingFlags() []settingFlag {
 	return []settingFlag{
 		{"transport", "transport.kind", "string", "", "congestion control of all senders, with its default constants: " +
 			strings.Join(simkernel.Transports(), ", ") + "; default: that of the scenario, or dctcp"},
-		{"window", "transport.window", "string", "", "bytes that a sender may have in flight: a size, e.g. 18KB, or auto, " +
-			"which fits it to each path; default: that of the scenario, or auto"},
+		{"window", "transport.window", "string", "", "bytes that a sender may have in flight: a size, " +
+			"e.g. 18KB, or auto, which fits it to each path; default: that of the scenario, or auto"},
 		{"switch-buffer", "switches.buffer", "string", "", "buffer that the ports of a switch share, e.g. 12MB, or topology, " +
 			"as its SONiC configurations state it; switches then drop packets, and only the whole network can be simulated; " +
 			"default: unlimited"},
