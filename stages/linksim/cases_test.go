@@ -293,7 +293,7 @@ func TestRestOfTheRoundTrip(t *testing.T) {
 		h.DownstreamBps = c.down
 		s.input.rows = []tables.Hop{h}
 		got := s.pathOf(0)
-		if got != (simkernel.Path{Hops: 3, SlowestBps: c.want, RoundTripNS: 230}) {
+		if got != (simkernel.Path{Hops: 3, SlowestBps: c.want, RoundTripNS: 230, SendNS: 30}) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
