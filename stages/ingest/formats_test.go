@@ -120,6 +120,16 @@ func TestFormats(t *testing.T) {
 			"3 " + noStart},
 		{"ipfix", "ipfix_biflow.csv", 2, 3, 0, 0, 0,
 			"0 2 9000 1769850000 web|prod~; 2 0 120000 1769850002 web|prod~; 1 3 46 1769850003 batch|analytics~", ""},
+		{"argus", "argus_binetflow.csv", 2, 3, 0, 0, 0,
+			"0 2 9140 1769850000 web|prod; 2 0 121400 1769850000 web|prod; 1 3 60 1769850003 batch|analytics", ""},
+		{"cicflowmeter", "cicflowmeter_ids2017.csv", 2, 4, 0, 0, 0,
+			"0 2 9000 1769850007 web|prod~; 2 0 120000 1769850032 web|prod~; 1 3 46 1769850063 batch|analytics~; " +
+				"3 1 178 1769850063 batch|analytics~", ""},
+		{"ecs", "ecs.jsonl", 4, 3, 0, 2, 2,
+			"0 2 10000 1769850000 web|prod~; 1 3 46 1769850003 batch|analytics~; 3 1 178 1769850003 batch|analytics~",
+			"3 flow.final is false: a later event has all bytes; 4 no flow: an event of another kind"},
+		{"logstash", "logstash.jsonl", 2, 2, 0, 0, 0,
+			"0 2 10000 1769850000 web|prod~; 1 3 46 1769850003 batch|analytics~", ""},
 		{"vpc", "vpc_cloudwatch.log", 3, 2, 0, 1, 1,
 			"0 2 9000 1769850000 web|prod~; 2 0 120000 1769850000 web|prod~", "3 log-status is NODATA"},
 	} {

@@ -1,5 +1,5 @@
 -- format: argus
--- title: Argus records as ra writes them as CSV: ra -r FILE -n -c , -u -s stime ltime proto saddr sport daddr dport spkts dpkts sbytes dbytes
+-- title: Argus records as ra writes them as CSV (ra -r FILE -n -c , -u -s stime ltime proto saddr sport daddr dport spkts dpkts sbytes dbytes), and binetflow files such as those of CTU-13
 -- from: https://openargus.org (man ra, option -s)
 -- rows: records
 -- reads: csv
@@ -23,25 +23,44 @@
 -- column: srcbytes
 -- column: dbytes
 -- column: dstbytes
--- needs: stime|starttime saddr|srcaddr daddr|dstaddr sbytes|srcbytes dbytes|dstbytes
+-- column: totpkts
+-- column: pkts
+-- column: totbytes
+-- column: bytes
+-- needs: stime|starttime saddr|srcaddr daddr|dstaddr sbytes|srcbytes dbytes|dstbytes|totbytes|bytes
 
 -- One row has both directions. -u writes times as seconds since 1970, which leave no doubt about the day or the time zone;
--- -n writes ports as numbers. Bytes are those of Ethernet frames: 14 more than the packet.
+-- times with a date and no zone are read as UTC. -n writes ports as numbers. Bytes are those of Ethernet frames: 14 more
+-- than the packet. If a file has the bytes and packets of both directions only as totals (totbytes, totpkts), as in
+-- binetflow files, the reverse direction has the rest of the bytes, and the 14 bytes are counted as part of the packets.
+WITH totals AS (
+  SELECT *,
+    coalesce(sbytes, srcbytes) AS forward_frames,
+    coalesce(dbytes, dstbytes, TRY(CAST(whole(coalesce(totbytes, bytes)) - whole(coalesce(sbytes, srcbytes)) AS VARCHAR))) AS reverse_frames,
+    coalesce(spkts, srcpkts) AS forward_packets,
+    coalesce(dpkts, dstpkts, TRY(CAST(whole(coalesce(totpkts, pkts)) - whole(coalesce(spkts, srcpkts)) AS VARCHAR))) AS back_packets,
+    replace(coalesce(stime, starttime), '/', '-') AS stime_text,
+    replace(coalesce(ltime, lasttime), '/', '-') AS ltime_text
+  FROM source
+), timed AS (
+  SELECT *, coalesce(seconds_ns(stime_text), datetime_ns(stime_text)) AS start_ns FROM totals
+)
 SELECT "row",
   coalesce(saddr, srcaddr) AS src,
   coalesce(daddr, dstaddr) AS dst,
   sport AS src_port,
   dport AS dst_port,
   proto AS protocol,
-  TRY(greatest(0, whole(coalesce(sbytes, srcbytes)) - 14 * coalesce(whole(coalesce(spkts, srcpkts)), 0))) AS size_bytes,
-  coalesce(spkts, srcpkts) AS packets,
-  TRY(greatest(0, whole(coalesce(dbytes, dstbytes)) - 14 * coalesce(whole(coalesce(dpkts, dstpkts)), 0))) AS reverse_bytes,
-  coalesce(dpkts, dstpkts) AS reverse_packets,
+  TRY(greatest(0, whole(forward_frames) - 14 * coalesce(whole(forward_packets), 0))) AS size_bytes,
+  forward_packets AS packets,
+  TRY(greatest(0, whole(reverse_frames) - 14 * coalesce(whole(back_packets), 0))) AS reverse_bytes,
+  back_packets AS reverse_packets,
   start_ns,
-  coalesce(seconds_ns(coalesce(ltime, lasttime)), datetime_ns(coalesce(ltime, lasttime)), TRY(start_ns + seconds_ns(dur))) AS end_ns,
+  coalesce(seconds_ns(ltime_text), datetime_ns(ltime_text), TRY(start_ns + seconds_ns(dur))) AS end_ns,
   CASE
     WHEN start_ns IS NULL THEN 'stime is no time: ra -u writes seconds since 1970'
-    WHEN regexp_matches(coalesce(sport, '') || coalesce(dport, ''), '[g-w y-z]|[a-z]{3}') THEN 'a port is a name: ra -n writes numbers'
+    WHEN proto IN ('tcp', 'udp', '6', '17') AND regexp_matches(coalesce(sport, '') || ',' || coalesce(dport, ''), '[g-w y-z]|[a-z]{3}')
+      THEN 'a port is a name: ra -n writes numbers'
   END AS fault,
   CASE WHEN proto IN ('man', 'arp', 'llc') THEN 'not IP' END AS set_aside
-FROM (SELECT *, coalesce(seconds_ns(coalesce(stime, starttime)), datetime_ns(coalesce(stime, starttime))) AS start_ns FROM source)
+FROM timed

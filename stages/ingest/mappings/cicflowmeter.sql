@@ -20,10 +20,17 @@
 -- column: total_length_of_bwd_packet
 -- column: total_length_of_bwd_packets
 -- column: totlen_bwd_pkts
+-- column: tot_fwd_pkts
+-- column: total_fwd_packet
+-- column: total_fwd_packets
+-- column: tot_bwd_pkts
+-- column: total_bwd_packets
+-- column: total_backward_packets
 -- needs: src_ip|source_ip dst_ip|destination_ip timestamp totlen_fwd_pkts|total_length_of_fwd_packet|total_length_of_fwd_packets
 
 -- One row has both directions. Bytes are those of the payload. Durations are in µs. Times have no zone and are read as
--- UTC: day/month/year with AM or PM, as the Java version writes them, or year-month-day.
+-- UTC: day/month/year with AM or PM, as the Java version writes them, without seconds, as in the files of CIC-IDS2017, or
+-- year-month-day.
 SELECT "row",
   coalesce(src_ip, source_ip) AS src,
   coalesce(dst_ip, destination_ip) AS dst,
@@ -31,12 +38,19 @@ SELECT "row",
   coalesce(dst_port, destination_port) AS dst_port,
   protocol,
   coalesce(totlen_fwd_pkts, total_length_of_fwd_packet, total_length_of_fwd_packets) AS size_bytes,
+  coalesce(tot_fwd_pkts, total_fwd_packet, total_fwd_packets) AS packets,
   coalesce(totlen_bwd_pkts, total_length_of_bwd_packet, total_length_of_bwd_packets) AS reverse_bytes,
+  coalesce(tot_bwd_pkts, total_bwd_packets, total_backward_packets) AS reverse_packets,
   start_ns,
   TRY(start_ns + whole(flow_duration) * 1000) AS end_ns,
-  CASE WHEN datetime_ns("timestamp") IS NOT NULL THEN rfc3339_resolution_ns("timestamp") ELSE 1000000000 END AS start_resolution_ns
+  CASE
+    WHEN datetime_ns("timestamp") IS NOT NULL THEN rfc3339_resolution_ns("timestamp")
+    WHEN regexp_matches("timestamp", ':[0-9]+:') THEN 1000000000
+    ELSE 60000000000
+  END AS start_resolution_ns
 FROM (
   SELECT *, coalesce(datetime_ns("timestamp"), TRY(epoch_ns(coalesce(try_strptime("timestamp", '%d/%m/%Y %I:%M:%S %p'),
-    try_strptime("timestamp", '%d/%m/%Y %H:%M:%S'))))) AS start_ns
+    try_strptime("timestamp", '%d/%m/%Y %H:%M:%S'), try_strptime("timestamp", '%d/%m/%Y %I:%M %p'),
+    try_strptime("timestamp", '%d/%m/%Y %H:%M'))))) AS start_ns
   FROM source
 )

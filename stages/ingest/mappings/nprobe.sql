@@ -5,19 +5,19 @@
 -- reads: json
 -- column: src_addr = $.IPV4_SRC_ADDR | $.IPV6_SRC_ADDR
 -- column: dst_addr = $.IPV4_DST_ADDR | $.IPV6_DST_ADDR
--- column: src_port = $.L4_SRC_PORT
--- column: dst_port = $.L4_DST_PORT
+-- column: src_port = $.L4_SRC_PORT | $.IP_SRC_PORT
+-- column: dst_port = $.L4_DST_PORT | $.IP_DST_PORT
 -- column: protocol = $.PROTOCOL
 -- column: src_tos = $.SRC_TOS | $.TOS
 -- column: exporter = $.EXPORTER_IPV4_ADDRESS | $.NPROBE_IPV4_ADDRESS
 -- column: input_snmp = $.INPUT_SNMP
 -- column: sampling_interval = $.SAMPLING_INTERVAL
--- column: in_bytes = $.IN_BYTES
--- column: in_pkts = $.IN_PKTS
--- column: out_bytes = $.OUT_BYTES
--- column: out_pkts = $.OUT_PKTS
--- column: first_s = $.FIRST_SWITCHED
--- column: last_s = $.LAST_SWITCHED
+-- column: in_bytes = $.IN_BYTES | $.SRC2DST_BYTES
+-- column: in_pkts = $.IN_PKTS | $.SRC2DST_PACKETS
+-- column: out_bytes = $.OUT_BYTES | $.DST2SRC_BYTES
+-- column: out_pkts = $.OUT_PKTS | $.DST2SRC_PACKETS
+-- column: first_s = $.FIRST_SWITCHED | $.FIRST_SEEN
+-- column: last_s = $.LAST_SWITCHED | $.LAST_SEEN
 -- column: first_ms = $.FLOW_START_MILLISECONDS
 -- column: last_ms = $.FLOW_END_MILLISECONDS
 
