@@ -491,21 +491,51 @@ func accountFor(t *testing.T, format string, text []byte) {
 // run, two hundred per fixture if PARSIMON_LONG is set.
 func TestDamagedFixtures(t *testing.T) {
 	rounds := 2
+	fixtures := [][2]string{
+		{"csv", "plain.csv"},
+		{"jsonl", "plain.jsonl"},
+		{"vpc", "vpc_v2.log"},
+		{"vpc", "vpc_v5.log"},
+		{"gcp", "gcp.jsonl"},
+		{"goflow2", "goflow2.jsonl"},
+		{"hpcc", "hpcc_flow.txt"},
+		{"hpcc", "hpcc_ids.txt"},
+		{"nfdump", "nfdump.csv"},
+		{"nfdump", "nfdump_extended.csv"},
+		{"sflowtool", "sflowtool.csv"},
+		{"ipfix", "ipfix.csv"},
+		{"reference", "reference.json"},
+	}
 	if os.Getenv("PARSIMON_LONG") != "" {
 		rounds = 200
+		fixtures = append(fixtures, [][2]string{
+			{"argus", "argus.csv"},
+			{"argus", "argus_binetflow.csv"},
+			{"azure_nsg", "azure_nsg.json"},
+			{"azure_vnet", "azure_vnet.json"},
+			{"cicflowmeter", "cicflowmeter.csv"},
+			{"cicflowmeter", "cicflowmeter_ids2017.csv"},
+			{"ecs", "ecs.jsonl"},
+			{"ipfix", "ipfix_biflow.csv"},
+			{"logstash", "logstash.jsonl"},
+			{"nfdump", "nfdump_fast.csv"},
+			{"nfdump_json", "nfdump_json.json"},
+			{"nprobe", "nprobe.json"},
+			{"pmacct", "pmacct.json"},
+			{"suricata", "suricata.json"},
+			{"vpc", "vpc_cloudwatch.log"},
+			{"zeek", "zeek.log"},
+			{"zeek_json", "zeek_json.jsonl"},
+		}...)
 	}
-	for format, files := range map[string][]string{"csv": {"plain.csv"}, "jsonl": {"plain.jsonl"}, "vpc": {"vpc_v2.log", "vpc_v5.log"}, "gcp": {"gcp.jsonl"},
-		"goflow2": {"goflow2.jsonl"}, "hpcc": {"hpcc_flow.txt", "hpcc_ids.txt"}, "nfdump": {"nfdump.csv", "nfdump_extended.csv"},
-		"sflowtool": {"sflowtool.csv"}, "ipfix": {"ipfix.csv"}, "reference": {"reference.json"}} {
-		for _, file := range files {
-			text, err := os.ReadFile(filepath.Join("testdata", file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			draw := rng.New(uint64(len(file)), rng.Bootstrap)
-			for range rounds {
-				accountFor(t, format, damage(&draw, text))
-			}
+	for _, f := range fixtures {
+		text, err := os.ReadFile(filepath.Join("testdata", f[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		draw := rng.New(uint64(len(f[1])), rng.Bootstrap)
+		for range rounds {
+			accountFor(t, f[0], damage(&draw, text))
 		}
 	}
 }
