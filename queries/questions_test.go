@@ -41,7 +41,7 @@ aaa,own,<10 KB,3,2,2.8,2.98,2.998,3,0.0002,0.000298,,,,,,,,,
 aaa,own,10-100 KB,1,4,4,4,4,4,0.0004,0.0004,,,,,,,,,
 aaa,own,100 KB-1 MB,2,5.5,5.9,5.99,5.999,6,0.00055,0.000599,,,,,,,,,
 aaa,own,>1 MB,1,10,10,10,10,10,0.001,0.001,,,,,,,,,
-aaa,own,all,7,4,7.6,9.76,9.976,10,0.0004,0.000976,3,5,7,9,8,10,9,11,"p99: short; p99.9: short; see warnings: fan-in, loaded twice"`},
+aaa,own,all,7,4,7.6,9.76,9.976,10,0.0004,0.000976,3,5,7,9,8,10,9,11,"p99: short; p99.9: few flows (3); see warnings: fan-in, loaded twice"`},
 	{"slowdown_by_service", nil, `scenario,variant,service,flows,` + trustAndFCT + `
 aaa,own,db,3,5,5.8,5.98,5.998,6,0.0005,0.000598,,,,,,,,,
 aaa,own,web,4,2.5,7.9,9.79,9.979,10,0.00025,0.000979,2,3,,,,,,,"see warnings: fan-in, loaded twice"`},

@@ -129,17 +129,33 @@ func (l *Lake) Check(d DataFile) error {
 	return nil
 }
 
-// verify calls Check unless this process wrote or verified the file before.
+// A verifiedFile identifies the bytes of a file that was verified. A file that was replaced or written since
+// has another inode, size or modification time.
+type verifiedFile struct {
+	path, digest string
+	identity     Identity
+	bytes        int64
+	modifiedNS   int64
+}
+
+// verify calls Check unless this process wrote the file, or verified it and the file has not changed since.
 func (l *Lake) verify(d DataFile) error {
-	key := [2]string{d.Path, d.Digest}
-	if _, done := l.verified.Load(key); done || d.written {
+	if d.written {
 		return nil
 	}
-	err := l.Check(d)
-	if err == nil {
-		l.verified.Store(key, true)
+	info, err := l.root.Stat(d.Path) // before Check, so that a later change is found
+	if err != nil {
+		return l.Check(d)
 	}
-	return err
+	key := verifiedFile{d.Path, d.Digest, identityOf(info), info.Size(), info.ModTime().UnixNano()}
+	if _, done := l.verified.Load(key); done {
+		return nil
+	}
+	if err := l.Check(d); err != nil {
+		return err
+	}
+	l.verified.Store(key, true)
+	return nil
 }
 
 // A DamageError reports that a file differs from what was committed. Errors of other types, such as I/O or
@@ -422,6 +438,14 @@ type FileUsage struct {
 // An Identity identifies a file regardless of its path.
 type Identity struct{ device, inode uint64 }
 
+// identityOf returns the identity of a file, or none on systems without it.
+func identityOf(info fs.FileInfo) Identity {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return Identity{uint64(s.Dev), s.Ino} //nolint:unconvert // narrower on other systems
+	}
+	return Identity{}
+}
+
 // EachFile calls do for every file of a scenario or workload, both of its tables and of its state.
 func (l *Lake) EachFile(p Place, do func(f FileUsage) error) error {
 	dirs := []string{stateDir}
@@ -437,10 +461,9 @@ func (l *Lake) EachFile(p Place, do func(f FileUsage) error) error {
 			if err != nil {
 				return err
 			}
-			f := FileUsage{Path: path, Table: dir, Bytes: info.Size(), Links: 1}
+			f := FileUsage{Path: path, Table: dir, Bytes: info.Size(), Links: 1, Identity: identityOf(info)}
 			if s, ok := info.Sys().(*syscall.Stat_t); ok {
-				f.Links = uint64(s.Nlink)                   //nolint:unconvert // narrower on other systems
-				f.Identity = Identity{uint64(s.Dev), s.Ino} //nolint:unconvert // likewise
+				f.Links = uint64(s.Nlink) //nolint:unconvert // narrower on other systems
 			}
 			return do(f)
 		})

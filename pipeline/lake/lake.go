@@ -52,7 +52,7 @@ type Lake struct {
 	path     string // absolute
 	root     disk.Root
 	footers  *parquet.Footers
-	verified *sync.Map      // verified files, by path and digest
+	verified *sync.Map      // of verifiedFile
 	bounds   parquet.Bounds // nil until Within
 }
 
@@ -110,6 +110,9 @@ func OpenAnyVersion(dir string, create bool) (*Lake, error) {
 	}
 	return &Lake{path: path, root: root, footers: new(parquet.Footers), verified: new(sync.Map)}, nil
 }
+
+// Begun reports whether any command has worked on the lake. A directory in which none has is no lake.
+func (l *Lake) Begun() bool { return l.Exists(stateDir) }
 
 // Path returns the absolute path of the lake's directory.
 func (l *Lake) Path() string { return l.path }

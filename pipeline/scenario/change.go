@@ -192,10 +192,10 @@ func (a *application) changeSettings() (err error) {
 	err = a.of.SetAll(a.Settings)
 	var field *tree.FieldError
 	if errors.As(err, &field) {
-		return fmt.Errorf("%s: %w", field.Key, field.Err)
+		err = fmt.Errorf("%s: %w", field.Key, field.Err)
 	}
 	if err != nil {
-		return err
+		return Refusal{err}
 	}
 	if a.of.switches.OfTopology || a.of.ofSwitches {
 		return Refusal{errors.New("a scenario of the lake has no configurations of switches: give the buffer's " +
@@ -360,6 +360,9 @@ func parseBandwidth(text string) (func(*application) error, error) {
 		return nil, err
 	}
 	speed, err := topology.ParseSpeedOrShare(value)
+	if errors.Is(err, topology.ErrZeroSpeed) {
+		err = fmt.Errorf("%w: --fail %s takes it down", err, selector)
+	}
 	if speed.Share == 0 {
 		value = topology.FormatBps(speed.BandwidthBps)
 	}

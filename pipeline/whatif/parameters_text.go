@@ -5,7 +5,7 @@ import (
 
 	"parsimon/pipeline/text"
 	"parsimon/schema/names"
-	"parsimon/schema/units"
+	"parsimon/stages/topology"
 )
 
 // Text formats the runs for users, in the order of the combinations.
@@ -92,7 +92,7 @@ func (p *Parameters) addNotes(a *text.Answer) {
 	a.Linef("\np99_lo and p99_hi: the 95%% interval of p99 for other traffic of the same kind. Runs whose " +
 		"intervals overlap may be alike; where their flows are the same, parsimon compare has the interval of the " +
 		"difference, which is narrower")
-	a.Linef("%s in %.1f s, up to %d at once", units.Counted(int64(len(p.Runs)), "run"), p.Seconds, p.AtOnce)
+	a.Linef("%s in %.1f s, up to %d at once", topology.Count(len(p.Runs), "run"), p.Seconds, p.AtOnce)
 }
 
 func figureOrNil(x *float64) any {

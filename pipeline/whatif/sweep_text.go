@@ -7,6 +7,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema/units"
 	"parsimon/stages/linksim"
+	"parsimon/stages/topology"
 )
 
 // Text formats the ranking of the worst cables for users.
@@ -23,7 +24,7 @@ func (s *Sweep) Text(most int) *text.Answer {
 		ranked = "FCT"
 	}
 	a.Linef("base %s, each of %s of %s%s, ranked by the change of quantile %g of %s (flows: %s)",
-		s.Base, units.Counted(int64(len(s.Cables)), "cable"), s.Plan.what(), down, s.Plan.Quantile, ranked,
+		s.Base, topology.Count(len(s.Cables), "cable"), s.Plan.what(), down, s.Plan.Quantile, ranked,
 		s.Plan.Service)
 	a.Linef("that quantile in the base: slowdown %s, FCT %s ms (%s); from and to: 95%% bootstrap interval of "+
 		"the change of %s", text.Figure(before.Slowdowns[q]), text.Figure(before.fct(q)), s.Variant, ranked)
@@ -86,7 +87,7 @@ func (s *Sweep) addCost(a *text.Answer) {
 		cases.Add(s.Cables[i].Cases)
 		seconds += s.Cables[i].Seconds
 	}
-	cables := units.Counted(int64(len(s.Cables)), "cable")
+	cables := topology.Count(len(s.Cables), "cable")
 	a.Linef("\n%s, %d of them done by an earlier sweep; %.1f s now, up to %d at once; %.1f s of runs in all, "+
 		"%.2f s per cable", cables, s.Reused, s.Seconds, s.AtOnce, seconds, seconds/float64(len(s.Cables)))
 	if cases.Cases+cases.CachedCases > 0 {

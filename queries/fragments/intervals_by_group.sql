@@ -5,7 +5,9 @@ SELECT
     max(i.lo) FILTER (WHERE i.quantile = 0.99) AS p99_lo, max(i.hi) FILTER (WHERE i.quantile = 0.99) AS p99_hi,
     max(i.lo) FILTER (WHERE i.quantile = 0.999) AS p999_lo, max(i.hi) FILTER (WHERE i.quantile = 0.999) AS p999_hi,
     concat_ws('; ',
-        string_agg(i.warning, '; ' ORDER BY i.quantile) FILTER (WHERE i.warning <> ''),
+        -- The sentences of table intervals are too long for a column of a table with one row for each group.
+        string_agg(regexp_replace(i.warning, 'only (\d+) flows are above it;.*', 'few flows (\1)'), '; '
+            ORDER BY i.quantile) FILTER (WHERE i.warning <> ''),
         'see warnings: ' || any_value(w.kinds)) AS warning
 FROM intervals AS i
 LEFT JOIN (

@@ -323,9 +323,9 @@ func (r RejectCount) Advice() string {
 		return text + hint
 	}
 	near, all := hostsRules(r.Unknown[0].Address)
-	return text + fmt.Sprintf("To keep their flows, say in the table of parsimon ingest --hosts at which host NODE of the "+
-		"topology they enter, such as a gateway: line %s,NODE for the first and its neighbours, %s,NODE for all others",
-		near, all)
+	return text + fmt.Sprintf("To keep their flows, ingest them with a table (parsimon ingest --hosts TABLE, then "+
+		"parsimon run --workload) that says at which host NODE of the topology they enter, such as a gateway: line "+
+		"%s,NODE for the first and its neighbours, %s,NODE for all others", near, all)
 }
 
 // noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate, since a

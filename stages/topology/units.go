@@ -30,6 +30,9 @@ const (
 	leastPlainBps  = 10_000_000
 )
 
+// ErrZeroSpeed is the error for a speed of 0.
+var ErrZeroSpeed = errors.New("must be above 0")
+
 // ParseSpeed parses a speed as people and cabling lists write it: 10G, 100Gbps, 25GE, 100gbase-sr4, or a
 // plain number. A plain number is in Mbps from 1,000 on and in bps from 10,000,000 on. The result is in bps.
 func ParseSpeed(text string) (bps int64, err error) {
@@ -45,7 +48,7 @@ func ParseSpeed(text string) (bps int64, err error) {
 	switch {
 	case m[2] == "" && strings.Contains(strings.ToLower(text), "base"): // 1000base-t is in Mbps
 		x *= 1e6
-	case m[1] == text:
+	case m[1] == text && x > 0:
 		switch {
 		case x < leastPlainMbps:
 			return 0, fmt.Errorf("is %q, which has no unit: write %sM or %sG", text, text, text)
@@ -54,7 +57,10 @@ func ParseSpeed(text string) (bps int64, err error) {
 		}
 	}
 	x *= map[string]float64{"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[strings.ToLower(m[2])]
-	if x < 1 || x > 1<<53 {
+	switch {
+	case x == 0:
+		return 0, fmt.Errorf("is %q, %w", text, ErrZeroSpeed)
+	case x < 1 || x > 1<<53:
 		return 0, fmt.Errorf("is %q, which is out of range", text)
 	}
 	return int64(math.Round(x)), nil

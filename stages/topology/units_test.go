@@ -1,6 +1,9 @@
 package topology
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestParseSpeed(t *testing.T) {
 	for text, want := range map[string]int64{
@@ -11,9 +14,20 @@ func TestParseSpeed(t *testing.T) {
 			t.Errorf("%q: %d bps, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "fast", "100", "10", "G", "-10G", "10 parsecs", "10G 20G", "99999999999999999999", "0.0001", "NaN"} {
+	for _, text := range []string{"", "fast", "100", "10", "G", "-10G", "10 parsecs", "10G 20G", "99999999999999999999", "0.0001", "NaN",
+		"0", "0G", "0.0"} {
 		if got, err := ParseSpeed(text); err == nil {
 			t.Errorf("%q: %d bps, want an error", text, got)
+		}
+	}
+}
+
+// Without it, the error for a speed of 0 asks for a unit, and with a unit it is out of range.
+func TestZeroSpeed(t *testing.T) {
+	for _, text := range []string{"0", "0G", "0.0", "0Mbps"} {
+		_, err := ParseSpeed(text)
+		if !errors.Is(err, ErrZeroSpeed) {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -68,7 +68,9 @@ func TestFirstHour(t *testing.T) {
 	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables", "planned: 1 cable not part of the network")
 	ingest := []string{"ingest", "logs", "--format", "vpc", "--hosts", "hosts.csv", "--labels", "labels.csv", "--topology", "cables.csv",
 		"--workload", "day", "--lake", "lake"}
-	mustFail(t, failure{exitFailed, "say in the table of parsimon ingest --hosts at which host NODE of the topology they enter, such as a gateway: line 203.0.113.0/24,NODE", ingest})
+	advice := "(parsimon ingest --hosts TABLE, then parsimon run --workload) that says at which host NODE of the " +
+		"topology they enter, such as a gateway: line 203.0.113.0/24,NODE"
+	mustFail(t, failure{exitFailed, advice, ingest})
 	text, err := os.ReadFile("hosts.csv")
 	if err != nil {
 		t.Fatal(err)

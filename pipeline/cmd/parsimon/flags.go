@@ -185,7 +185,11 @@ func (e *env) openLake(open func(dir string, create bool) (*lake.Lake, error)) (
 	if e.lake == "" {
 		return nil, usagef("--lake is required")
 	}
-	return open(e.lake, false)
+	l, err := open(e.lake, false)
+	if err == nil && !l.Begun() {
+		return nil, fmt.Errorf("%s is no lake: it holds no scenario and no workload", l.Path())
+	}
+	return l, err
 }
 
 // runFlags are the flags of the commands that work on a scenario. Each command declares those that have an

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +119,60 @@ func TestNightlyExamples(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(nightlyDir, name))
 		if err != nil || !strings.Contains(string(text), "nightly.sh") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Exit code 6 of the script is success with a remark: the scheduler must not run the night again, which would
+// leave out the same files. All other codes stay as they are.
+func TestNightlyExamplesAndFilesLeftOut(t *testing.T) {
+	var job struct {
+		Spec struct {
+			JobTemplate struct {
+				Spec struct {
+					Template struct {
+						Spec struct {
+							Containers []struct {
+								Command []string `yaml:"command"`
+							} `yaml:"containers"`
+						} `yaml:"spec"`
+					} `yaml:"template"`
+				} `yaml:"spec"`
+			} `yaml:"jobTemplate"`
+		} `yaml:"spec"`
+	}
+	text, err := os.ReadFile(filepath.Join(nightlyDir, "cronjob.yaml"))
+	if err == nil {
+		err = yaml.Load(text, &job)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dag, err := os.ReadFile(filepath.Join(nightlyDir, "airflow_dag.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, airflow, _ := strings.Cut(string(dag), "bash_command=(")
+	airflow, _, _ = strings.Cut(airflow, "\n        ),")
+	airflow = strings.NewReplacer(`"`, "", "\n", "", "{{ ds }}", "2026-01-31").Replace(airflow)
+	commands := map[string][]string{
+		"cronjob.yaml":   job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Command,
+		"airflow_dag.py": {"/bin/bash", "-c", airflow},
+	}
+	bin := t.TempDir()
+	for code, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 0} {
+		script := fmt.Sprintf("#!/bin/sh\nexit %d\n", code)
+		if err := os.WriteFile(filepath.Join(bin, "nightly.sh"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, command := range commands {
+			cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+			out, _ := cmd.CombinedOutput() // the exit code is compared
+			got := cmd.ProcessState.ExitCode()
+			if got != want || code == 6 && !strings.Contains(string(out), "WARNING") {
+				t.Errorf("%s: exit code %d of the script becomes %d, want %d\n%s", name, code, got, want, out)
+			}
 		}
 	}
 }
