@@ -21,9 +21,11 @@ import (
 // are affected, on how long their packets wait while any port fills the buffer, on the timeout after a lost
 // last packet, and on how long a link is paused on the way to another port.
 func TestOverflow(t *testing.T) {
-	n := topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5}, [2]int32{3, 5})
+	n := topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5},
+		[2]int32{3, 5})
 	// The links of the paths to host 2, whose port is full, and to host 3.
-	to2, beside := []int32{0, 4, 7}, []int32{0, 4, 9}
+	to2 := []int32{0, 4, 7}
+	beside := []int32{0, 4, 9}
 	loads := route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e7}
 	for id := range loads.Links {
 		loads.Links[id].Flows = 1
@@ -53,7 +55,8 @@ func TestOverflow(t *testing.T) {
 		{"few flows", lossy, to2, 2, room + 90_000, false, 0, 0, float64(room+90_000+tripNS) / fct}, // p99.9
 		{"a fiftieth", lossy, to2, 20, room + 20_000, false, 0, 0, float64(room+20_000+tripNS) / fct},
 		{"at another time", lossy, to2, 20, room + 20_000, false, 5e6, 0, 0},
-		{"another port takes a third", lossy, to2, 20, room * 3 / 4, false, 0, room, float64(room*3/4+tripNS) / fct},
+		{"another port takes a third", lossy, to2, 20, room * 3 / 4, false, 0, room,
+			float64(room*3/4+tripNS) / fct},
 		{"another port takes little", lossy, to2, 20, room * 3 / 4, false, 0, room / 4, 0},
 		{"last packets", lossy, to2, 20, room + 1, true, 0, 0, (float64(room+tripNS) + timeout) / fct},
 		{"last packets, stated timeout", stated, to2, 20, room + 1, true, 0, 0, float64(room+tripNS+40_000) / fct},
@@ -67,7 +70,8 @@ func TestOverflow(t *testing.T) {
 		for i := range 1000 {
 			flows = append(flows, tables.SlowdownRow{FlowRow: int64(i), SizeBytes: 50_000, FCTNS: fct, Slowdown: 2})
 			for h, link := range c.path {
-				r := tables.ContributionRow{Contribution: tables.Contribution{FlowRow: int64(i), Hop: int16(h), Hops: 3, LinkID: link}}
+				r := tables.ContributionRow{Contribution: tables.Contribution{FlowRow: int64(i), Hop: int16(h), Hops: 3,
+					LinkID: link}}
 				if i < c.flows && h == 2 {
 					r.LongestNS = c.longest
 					if c.lastIs {
@@ -87,7 +91,8 @@ func TestOverflow(t *testing.T) {
 		}
 		err := errors.Join(tables.LinkStats.Write(&stats, rows), tables.Slowdowns.Write(&slowdowns, flows),
 			tables.HopContributions.Write(&hops, at))
-		o, overflowErr := diagnose.NewOverflow(model(c.buffer), exact.Rooms(model(c.buffer)), &loads, diagnose.OwnColumns, stats.Read())
+		o, overflowErr := diagnose.NewOverflow(model(c.buffer), exact.Rooms(model(c.buffer)), &loads,
+			diagnose.OwnColumns, stats.Read())
 		w := diagnose.NewTailWatch(n, &loads, confidence.Tails{}, o)
 		if err := errors.Join(err, overflowErr, w.Watch(0, 1000, slowdowns.Read(), hops.Read())); err != nil {
 			t.Fatal(err)
@@ -99,7 +104,8 @@ func TestOverflow(t *testing.T) {
 			}
 			continue
 		}
-		if len(got) != 1+int(min(1, c.other)) || got[0].Link != 7 || c.rise > 0 && math.Abs(got[0].Measure-c.rise) > 2*0.002*(1+c.rise) ||
+		if len(got) != 1+int(min(1, c.other)) || got[0].Link != 7 || c.rise > 0 &&
+			math.Abs(got[0].Measure-c.rise) > 2*0.002*(1+c.rise) ||
 			got[0].Measure < -c.rise || !strings.Contains(got[0].Text, "of 1000 flows, and may raise p") {
 			t.Errorf("%s: %+v, want a rise of %g", c.name, got, c.rise)
 		}

@@ -48,8 +48,9 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	var rows []tables.SlowdownRow
 	for i := range 200 {
 		d := delays(i)
-		rows = append(rows, tables.SlowdownRow{FlowID: int64(i), FlowRow: int64(i), SizeBytes: 500, StartNS: int64(i) * 1000,
-			Hops: 2, IdealNS: 1, FCTNS: 20_000, Slowdown: 1 + d[0] + d[1]})
+		rows = append(rows, tables.SlowdownRow{FlowID: int64(i), FlowRow: int64(i), SizeBytes: 500,
+			StartNS: int64(i) * 1000,
+			Hops:    2, IdealNS: 1, FCTNS: 20_000, Slowdown: 1 + d[0] + d[1]})
 	}
 	slow := &tables.Memory{}
 	if err := tables.Slowdowns.Write(slow, rows); err != nil {
@@ -76,7 +77,8 @@ func TestTailLink(t *testing.T) {
 		}
 		return [2]float64{1, 3 + float64(i%4)/2}
 	})
-	if got := w.TailLink(); got != (TailLink{7, 4.0 / 9}) {
+	got := w.TailLink()
+	if got != (TailLink{7, 4.0 / 9}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -137,8 +139,10 @@ func TestSpread(t *testing.T) {
 		tails  confidence.Tails
 		want   string
 	}{
-		{[]float64{90, 50, 50, 50}, confidence.Tails{All: 2, Bins: [4]float64{9, 9, 9, 9}}, "the slowest 1% of flows wait at 3.0 links"},
-		{[]float64{90, 50, 50, 50}, confidence.Tails{All: 9, Bins: [4]float64{9, 2, 9, 9}}, "the slowest 1% of flows of 10-100 KB wait at 3.0"},
+		{[]float64{90, 50, 50, 50}, confidence.Tails{All: 2, Bins: [4]float64{9, 9, 9, 9}},
+			"the slowest 1% of flows wait at 3.0 links"},
+		{[]float64{90, 50, 50, 50}, confidence.Tails{All: 9, Bins: [4]float64{9, 2, 9, 9}},
+			"the slowest 1% of flows of 10-100 KB wait at 3.0"},
 		{[]float64{90, 50, 50, 50}, confidence.Tails{All: 9, Bins: [4]float64{2, 9, 2, 2}}, ""},
 		{[]float64{90, 50, 50}, confidence.Tails{}, ""},
 		{[]float64{90, 0, 70, 1, 1}, confidence.Tails{}, ""},
@@ -151,7 +155,8 @@ func TestSpread(t *testing.T) {
 				Hop: int16(h), Hops: int16(len(c.delays)), LinkID: int32(h), DelayNS: ns,
 			}})
 		}
-		err := errors.Join(tables.Slowdowns.Write(&slowdowns, []tables.SlowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
+		err := errors.Join(tables.Slowdowns.Write(&slowdowns,
+			[]tables.SlowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
 			tables.HopContributions.Write(&hops, rows))
 		w := NewTailWatch(n, &loads, c.tails, nil)
 		if err := errors.Join(err, w.Watch(0, 1, slowdowns.Read(), hops.Read())); err != nil {
@@ -184,8 +189,10 @@ func TestWarningsBeforeLinkCases(t *testing.T) {
 		{"overload", ReasonsForWholeNetwork, 0.93, func(*simkernel.Params) {}, "overload"},
 		{"overload of what is true", whole, 0.93, func(*simkernel.Params) {}, ""},
 		{"more than fits", whole, 1.1, func(*simkernel.Params) {}, "overload"},
-		{"another transport", ReasonsForWholeNetwork, 0.5, func(p *simkernel.Params) { p.Transport = simkernel.HPCC }, "transport"},
-		{"wide windows", ReasonsForWholeNetwork, 0.5, func(p *simkernel.Params) { p.WindowBytes = 500_000 }, "transport"},
+		{"another transport", ReasonsForWholeNetwork, 0.5,
+			func(p *simkernel.Params) { p.Transport = simkernel.HPCC }, "transport"},
+		{"wide windows", ReasonsForWholeNetwork, 0.5, func(p *simkernel.Params) { p.WindowBytes = 500_000 },
+			"transport"},
 		{"large ACKs", ReasonsForWholeNetwork, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, "transport"},
 		{"large ACKs of what is true", whole, 0.5, func(p *simkernel.Params) { p.AckBytes = 500 }, ""},
 		// The delay also applies to the next rows.
@@ -219,7 +226,8 @@ func TestInputWarnings(t *testing.T) {
 		n.Links[id].DelayNS = int64(id) * 600_000
 		loads.Links[id].Flows = int64(id % 3)
 	}
-	p, got := simkernel.DefaultParams(), ""
+	p := simkernel.DefaultParams()
+	got := ""
 	for _, w := range InputWarnings(&step.Model{Network: n, Params: p}, &loads, []string{"a row may be cut"}) {
 		if got += fmt.Sprintf("%s %d, ", w.Kind, w.Link); OfLinkCases(w.Kind) {
 			t.Errorf("%s is of link cases", w.Kind)
@@ -235,7 +243,8 @@ func TestTailLinkOfLongDelays(t *testing.T) {
 	const days = 10 * 86400e9
 	w := watched(t, func(int32) float64 { return 0.5 }, func(int) bool { return true },
 		func(int) [2]float64 { return [2]float64{3 * days, days} })
-	if got := w.TailLink(); got.Share != 0.75 {
+	got := w.TailLink()
+	if got.Share != 0.75 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -243,18 +252,21 @@ func TestTailLinkOfLongDelays(t *testing.T) {
 // A disagreement about few flows, or about a percentile that is not printed, causes no warning.
 func TestDisagreements(t *testing.T) {
 	row := func(bin string, flows int64, q, by float64) confidence.Interval {
-		return confidence.Interval{SizeBin: bin, Flows: flows, Quantile: q, Estimate: 2, Method: &confidence.MethodPart{Disagreement: by}}
+		return confidence.Interval{SizeBin: bin, Flows: flows, Quantile: q, Estimate: 2,
+			Method: &confidence.MethodPart{Disagreement: by}}
 	}
 	for _, c := range []struct {
 		name string
 		rows []confidence.Interval
 		want string
 	}{
-		{"the worst", []confidence.Interval{row(sizebin.All, 9000, 0.5, 0.11), row("<10 KB", 9000, 0.99, -0.3)}, "p99 of all flows of <10 KB is estimated at 2.000"},
+		{"the worst", []confidence.Interval{row(sizebin.All, 9000, 0.5, 0.11), row("<10 KB", 9000, 0.99, -0.3)},
+			"p99 of all flows of <10 KB is estimated at 2.000"},
 		{"few beyond", []confidence.Interval{row(sizebin.All, 900, 0.99, 0.5)}, ""},
 		{"small bin", []confidence.Interval{row("<10 KB", 1000, 0.99, 0.5)}, ""},
 		{"p50 of a bin", []confidence.Interval{row("<10 KB", 9000, 0.5, 0.5)}, ""},
-		{"of a service", []confidence.Interval{{By: confidence.ByService, SizeBin: sizebin.All, Flows: 9000, Quantile: 0.5, Method: &confidence.MethodPart{Disagreement: 1}}}, ""},
+		{"of a service", []confidence.Interval{{By: confidence.ByService, SizeBin: sizebin.All, Flows: 9000,
+			Quantile: 0.5, Method: &confidence.MethodPart{Disagreement: 1}}}, ""},
 	} {
 		got := Disagreements(c.rows)
 		if len(got) != min(1, len(c.want)) || len(got) == 1 && !strings.HasPrefix(got[0].Text, c.want) {

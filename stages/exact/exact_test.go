@@ -22,15 +22,19 @@ import (
 	"parsimon/stages/workload"
 )
 
-func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record, o Options) (fcts, hops *tables.Memory, stats Stats) {
+func simulateExactly(t *testing.T, n *topology.Network, flows []arrow.Record, o Options) (fcts,
+	hops *tables.Memory, stats Stats) {
 	t.Helper()
 	return simulateModel(t, methodtest.DCTCP(t, n), flows, o)
 }
 
-func simulateModel(t *testing.T, m *step.Model, flows []arrow.Record, o Options) (fcts, hops *tables.Memory, stats Stats) {
+func simulateModel(t *testing.T, m *step.Model, flows []arrow.Record, o Options) (fcts, hops *tables.Memory,
+	stats Stats) {
 	t.Helper()
-	fcts, hops = &tables.Memory{}, &tables.Memory{}
-	stats, err := Simulate(t.Context(), m, (&tables.Memory{Records: flows}).Read(), o, Tables{FCTs: fcts, Hops: hops})
+	fcts = &tables.Memory{}
+	hops = &tables.Memory{}
+	stats, err := Simulate(t.Context(), m, (&tables.Memory{Records: flows}).Read(), o,
+		Tables{FCTs: fcts, Hops: hops})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +52,9 @@ func withBuffers(t *testing.T, n *topology.Network, b network.BufferParams) *ste
 // Every flow appears once, and once at every hop of its path, and is never faster than ideal.
 func TestExactLaws(t *testing.T) {
 	n := methodtest.Clos(t)
-	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 4000)
+	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 1600)
 	fcts, hops, stats := simulateExactly(t, n, []arrow.Record{flows}, Options{Workers: 1})
-	if stats.Flows != 4000 || len(methodtest.Ints64(fcts, "flow_id")) != 4000 {
+	if stats.Flows != 1600 || len(methodtest.Ints64(fcts, "flow_id")) != 1600 {
 		t.Fatalf("%d flows reported, %d rows", stats.Flows, len(methodtest.Ints64(fcts, "flow_id")))
 	}
 	ids := slices.Sorted(slices.Values(methodtest.Ints64(fcts, "flow_id")))
@@ -71,12 +75,13 @@ func TestExactLaws(t *testing.T) {
 	if !queued {
 		t.Error("no flow met another")
 	}
-	if got := len(methodtest.Ints64(hops, "flow_row")); got != want {
+	got := len(methodtest.Ints64(hops, "flow_row"))
+	if got != want {
 		t.Errorf("%d rows of exact_hops for %d hops", got, want)
 	}
 	for _, domains := range []int{2, 3, 8} {
-		f, h, _ := simulateExactly(t, n, []arrow.Record{flows.NewSlice(0, 7), flows.NewSlice(7, 3001),
-			flows.NewSlice(3001, 4000)}, Options{Workers: domains})
+		f, h, _ := simulateExactly(t, n, []arrow.Record{flows.NewSlice(0, 7), flows.NewSlice(7, 1201),
+			flows.NewSlice(1201, 1600)}, Options{Workers: domains})
 		if !slices.Equal(methodtest.Ints64(f, "fct_ns"), methodtest.Ints64(fcts, "fct_ns")) ||
 			!slices.Equal(methodtest.Ints64(f, "flow_row"), methodtest.Ints64(fcts, "flow_row")) ||
 			!slices.Equal(methodtest.Ints64(h, "wait_ns"), methodtest.Ints64(hops, "wait_ns")) {
@@ -119,7 +124,8 @@ func TestCheckWholeNetwork(t *testing.T) {
 	for i := range n.Links[:2] {
 		n.Links[i].DelayNS = 0
 	}
-	if err := Check(methodtest.DCTCP(t, n), &route.Loads{}); err == nil || !strings.Contains(err.Error(), "delay") {
+	if err := Check(methodtest.DCTCP(t, n), &route.Loads{}); err == nil ||
+		!strings.Contains(err.Error(), "delay") {
 		t.Errorf("a link without delay: %v", err)
 	}
 }
@@ -131,19 +137,22 @@ func TestExactLoneFlow(t *testing.T) {
 	for i := range 40 {
 		one := flows.NewSlice(int64(i), int64(i+1))
 		fcts, hops, _ := simulateExactly(t, n, []arrow.Record{one}, Options{})
-		id, src, dst := columns.Int64s(one, "flow_id")[0], columns.Int32s(one, "src")[0], columns.Int32s(one, "dst")[0]
+		id, src, dst := columns.Int64s(one, "flow_id")[0], columns.Int32s(one, "src")[0],
+			columns.Int32s(one, "dst")[0]
 		path, err := methodtest.Router(t, n).Path(id, src, dst, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		writer := slowdown.NewWriter(methodtest.DCTCP(t, n))
 		want := writer.IdealNS(path, columns.Int64s(one, "size_bytes")[0])
-		fct, ideal := methodtest.Ints64(fcts, "fct_ns")[0], methodtest.Ints64(fcts, "ideal_ns")[0]
+		fct := methodtest.Ints64(fcts, "fct_ns")[0]
+		ideal := methodtest.Ints64(fcts, "ideal_ns")[0]
 		if fct != ideal || ideal != want {
 			t.Errorf("flow %d: FCT %d, ideal %d, ideal of the estimate %d", i, fct, ideal, want)
 		}
 		// A short last packet can catch up with the full packet before it. A flow of one packet cannot.
-		if w := methodtest.Ints64(hops, "wait_ns"); columns.Int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
+		w := methodtest.Ints64(hops, "wait_ns")
+		if columns.Int64s(one, "size_bytes")[0] <= 1000 && slices.Max(w) != 0 {
 			t.Errorf("flow %d is alone and waits: %v", i, w)
 		}
 	}
@@ -153,13 +162,16 @@ func TestExactLoneFlow(t *testing.T) {
 // but all flows finish and the result is reproducible.
 func TestExactSwitchBuffer(t *testing.T) {
 	n := methodtest.Clos(t)
-	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 2000)
+	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 4)), 1000)
 	wantFCTs, wantHops, stats := simulateExactly(t, n, []arrow.Record{flows}, Options{})
 	if stats.DeepestSwitchBytes < 2000 {
 		t.Fatalf("no switch held more than %d bytes", stats.DeepestSwitchBytes)
 	}
 	same := func(a, b *tables.Memory) bool {
-		return slices.EqualFunc(a.Records, b.Records, func(x, y arrow.Record) bool { return array.RecordEqual(x, y) })
+		return slices.EqualFunc(a.Records, b.Records, func(x,
+			y arrow.Record) bool {
+			return array.RecordEqual(x, y)
+		})
 	}
 	large := withBuffers(t, n, network.BufferParams{SwitchBytes: stats.DeepestSwitchBytes, Alpha: 1024})
 	fcts, hops, did := simulateModel(t, large, []arrow.Record{flows}, Options{})
@@ -173,7 +185,8 @@ func TestExactSwitchBuffer(t *testing.T) {
 		did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {
 		t.Errorf("small buffer: %+v", did)
 	}
-	if again, _, _ := simulateModel(t, small, []arrow.Record{flows}, Options{}); !same(again, fcts) {
+	again, _, _ := simulateModel(t, small, []arrow.Record{flows}, Options{})
+	if !same(again, fcts) {
 		t.Error("a small buffer: other rows the second time")
 	}
 }
@@ -184,20 +197,24 @@ func TestExactClasses(t *testing.T) {
 	n := methodtest.Clos(t)
 	rows := columns.Append[workload.Row](nil, methodtest.RandomFlows(n, rand.New(rand.NewPCG(4, 6)), 3000))
 	for i := range rows {
-		rows[i].Service, rows[i].VNet = []string{"bulk", "rpc", "other"}[i%3], []string{"", "", "fast"}[i%3]
+		rows[i].Service = []string{"bulk", "rpc", "other"}[i%3]
+		rows[i].VNet = []string{"", "", "fast"}[i%3]
 	}
 	flows := methodtest.FlowRecord(rows...)
-	classes, err := step.SettleClasses([]step.TrafficClass{{Name: "fast", Queue: 5, Services: []string{"rpc"}, VNets: []string{"fast"}}})
+	classes, err := step.SettleClasses([]step.TrafficClass{{Name: "fast", Queue: 5, Services: []string{"rpc"},
+		VNets: []string{"fast"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	small := network.BufferParams{SwitchBytes: 20_000, Alpha: 1, RetransmitNS: 1_000_000}
 	_, loads := methodtest.Route(t, n, ptr(simkernel.DefaultParams()), flows)
 	run := func(classes []step.TrafficClass) (slow [2]float64, links *tables.Memory, stats Stats) {
-		fcts, links := &tables.Memory{}, &tables.Memory{}
+		fcts := &tables.Memory{}
+		links = &tables.Memory{}
 		m := withBuffers(t, n, small)
 		m.Classes = classes
-		stats, err := Simulate(t.Context(), m, methodtest.Table(flows).Read(), Options{Loads: loads}, Tables{FCTs: fcts, Classes: links})
+		stats, err := Simulate(t.Context(), m, methodtest.Table(flows).Read(), Options{Loads: loads},
+			Tables{FCTs: fcts, Classes: links})
 		if err != nil {
 			t.Fatal(err)
 		}

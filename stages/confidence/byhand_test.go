@@ -1,0 +1,318 @@
+package confidence
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+
+	"parsimon/schema/sizebin"
+)
+
+func within(got, want, off float64) bool { return math.Abs(got-want) <= off }
+
+// Cell 0 is a slowdown of exactly 1. The others are 0.2% wide, in logarithms, and follow it.
+func TestCellsOfSlowdowns(t *testing.T) {
+	for slowdown, want := range map[float64]int{
+		0.5: 0, 1: 0, 1.0000001: 1, 1.00199: 1, 1.00201: 2, 2.7183: 501, math.NaN(): 0,
+	} {
+		got := cells.Of(slowdown)
+		if got != want {
+			t.Errorf("%v is in cell %d, want %d", slowdown, got, want)
+		}
+	}
+	for cell, want := range map[int][2]float64{0: {1, 1}, 1: {1, 1.002002}, 2: {1.002002, 1.004008},
+		501: {2.718282, 2.723724}} {
+		lo := cells.Slowdown(cell, 0)
+		hi := cells.Slowdown(cell, 1)
+		if !within(lo, want[0], 1e-6) || !within(hi, want[1], 1e-6) {
+			t.Errorf("cell %d is from %v to %v, want %v", cell, lo, hi, want)
+		}
+		mid := cells.Slowdown(cell, 0.5)
+		if cells.Of(mid) != cell {
+			t.Errorf("cell %d has %v in its middle, which is in cell %d", cell, mid, cells.Of(mid))
+		}
+	}
+}
+
+// Half of the disagreement and once more, and 3% of the delay: link cases that differ by 20% about a
+// slowdown of 2 are an error of 31.5%. Its interval is widened as independent errors are.
+func TestMethodPartByHand(t *testing.T) {
+	for _, c := range []struct{ estimate, disagreement, want float64 }{
+		{2, 0.2, 0.315}, {2, -0.2, 0.315}, {1, 0, 0}, {1, 0.1, 0.15}, {4, 0, 0.0225},
+	} {
+		got := methodError(c.estimate, c.disagreement)
+		if !within(got, c.want, 1e-12) {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	cases := CaseSlowdowns{}
+	cases.Count(500, 2.2)
+	x := New(0, 1, cases)
+	row := Interval{Quantile: 0.5, Estimate: 2, Lo: 1.7, Hi: 2.4}
+	x.addMethod(0, &row)
+	m := row.Method // 1.5 × 0.1 + 0.03 × 0.5 is 0.165, or 0.33 of 2
+	if m == nil || m.WorkloadLo != 1.7 || m.WorkloadHi != 2.4 || !within(m.Disagreement, 0.1, 0.002) ||
+		!within(m.Error, 0.165, 0.003) ||
+		!within(row.Lo, 2-math.Hypot(0.3, 0.33), 0.005) || !within(row.Hi, 2+math.Hypot(0.4, 0.33), 0.006) {
+		t.Errorf("%+v, %+v", row, m)
+	}
+	// Flows of a service are compared with all flows, and no slowdown is below 1.
+	service := Interval{By: ByService, Quantile: 0.5, Estimate: 1.1, Lo: 1.1, Hi: 1.1}
+	x.addMethod(0, &service)
+	m = service.Method
+	if m == nil || !within(m.Disagreement, 0.1, 0.002) || service.Lo != 1 || !within(service.Hi, 1.268, 0.004) {
+		t.Errorf("%+v, %+v", service, m)
+	}
+	none := Interval{Quantile: 0.5, Estimate: 2, Lo: 1.7, Hi: 2.4}
+	x.addMethod(1, &none)
+	if none.Method != nil || none.Lo != 1.7 {
+		t.Errorf("no flows of the size bin: %+v", none)
+	}
+}
+
+// Of ten flows with slowdowns from 1 to 10, the fifth is the median, and the tenth p91.
+func TestQuantilesOfCases(t *testing.T) {
+	c := CaseSlowdowns{}
+	for i := range 10 {
+		c.Count(int64(i%2)*20_000, float64(i+1)) // odd ones are small
+	}
+	for _, x := range []struct {
+		bin     int
+		p, want float64
+	}{
+		{sizebin.Count, 0.5, 5}, {sizebin.Count, 0.51, 6}, {sizebin.Count, 0.1, 1}, {sizebin.Count, 0.91, 10},
+		{sizebin.Count, 1, 10},
+		{0, 0.5, 5}, {1, 0.5, 6}, {0, 0.2, 1}, {1, 1, 10},
+	} {
+		got, ok := c.Quantile(x.bin, x.p)
+		if !ok || !within(got/x.want, 1, 0.0011) {
+			t.Errorf("%+v: %v", x, got)
+		}
+	}
+	if _, ok := c.Quantile(2, 0.5); ok {
+		t.Error("a size bin without flows has a median")
+	}
+}
+
+// The quantile of weighted flows is that of a list in which each flow stands as often as its weight says,
+// wherever the search begins.
+func TestWeightedQuantileIsItsTwin(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for range 300 {
+		var g intervalGroup
+		var w blockWeights
+		for b := range w {
+			w[b] = uint8(random.IntN(4) * random.IntN(2))
+		}
+		var list []int
+		for range 1 + random.IntN(60) {
+			block := random.IntN(intervalBlocks)
+			cell := random.IntN(1 + random.IntN(50))
+			g.count(block, cell)
+			list = append(list, slices.Repeat([]int{cell}, int(w[block]))...)
+		}
+		sort.Ints(list)
+		c := g.accumulate(nil)
+		p := random.Float64()
+		for _, near := range []int{0, len(c) / 2, len(c) - 1} {
+			got, ok := c.quantile(p, &w, near)
+			if ok != (len(list) > 0) {
+				t.Fatalf("%d flows by weight: %v", len(list), ok)
+			}
+			if !ok {
+				continue
+			}
+			want := list[int(math.Ceil(p*float64(len(list))))-1]
+			if got != want {
+				t.Fatalf("from cell %d: %d, want %d", near, got, want)
+			}
+		}
+	}
+}
+
+// An interval of 95% leaves five of 200 replicates out at either end, and is the wider one of two lengths
+// of blocks. With one length, correlated flows would have intervals that are too narrow.
+func TestIntervalIsThatOfItsReplicates(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 9))
+	slow := make([]float64, 5000)
+	for i := range slow {
+		slow[i] = 1 + random.ExpFloat64()*(1+float64(i/500%2))
+	}
+	rows := intervalsOf(t, func(i int) float64 { return slow[i] }, len(slow))
+	x := New(0, int64(len(slow)-1)*1000, nil)
+	if len(x.weights) != 400 {
+		t.Fatalf("%d replicates", len(x.weights))
+	}
+	for _, q := range []float64{0.5, 0.9} {
+		lo := math.Inf(1)
+		hi := 0.0
+		for from := 0; from < 400; from += 200 {
+			var all []float64
+			for _, w := range x.weights[from : from+200] {
+				var list []float64
+				for i, s := range slow {
+					list = append(list, slices.Repeat([]float64{s}, int(w[i/50]))...)
+				}
+				slices.Sort(list)
+				all = append(all, list[int(math.Ceil(q*float64(len(list))))-1])
+			}
+			slices.Sort(all)
+			lo = min(lo, all[5])
+			hi = max(hi, all[194])
+		}
+		got := intervalOf(t, rows, ByNothing, "", sizebin.All, q)
+		if got.Lo > lo || got.Lo < lo*0.998 || got.Hi < hi || got.Hi > hi*1.0021 {
+			t.Errorf("q %v: from %v to %v, want %v to %v", q, got.Lo, got.Hi, lo, hi)
+		}
+	}
+}
+
+// Weights are those of Poisson variables of mean 1. The second 200 replicates draw four blocks at once.
+func TestWeightsOfBlocks(t *testing.T) {
+	x := New(0, 1, nil)
+	for half, every := range []int{1, 4} {
+		sum := 0.0
+		squares := 0.0
+		pairs := 0.0
+		for _, w := range x.weights[200*half : 200*(half+1)] {
+			for b := range w {
+				if w[b] != w[b/every*every] {
+					t.Fatalf("blocks of %d differ", every)
+				}
+				sum += float64(w[b])
+				squares += float64(w[b]) * float64(w[b])
+				if b > 0 && w[b] == w[b-1] {
+					pairs++
+				}
+			}
+		}
+		n := float64(200 * intervalBlocks)
+		// The variance of a mean of Poisson variables, and of 2.0, the mean of their squares.
+		off := 4 * math.Sqrt(float64(every)/n)
+		if !within(sum/n, 1, off) || !within(squares/n, 2, 4*off) {
+			t.Errorf("blocks of %d: mean %v, mean square %v", every, sum/n, squares/n)
+		}
+		// Two variables are equal with a probability of 0.3085, and neighbours are the same variable in three of
+		// four cases.
+		want := []float64{0.3085, 0.3085/4 + 0.75}[half]
+		if !within(pairs/n, want, 0.03) {
+			t.Errorf("blocks of %d: %v of the neighbours are equal, want %v", every, pairs/n, want)
+		}
+	}
+	const unit = 1 << 63 // half of all numbers
+	for u, want := range map[uint64]uint8{
+		0: 0, 6786177901268885274: 0, 6786177901268887274: 1, unit: 1, 13572355802537770548: 1,
+		13572355802537774548: 2,
+		16965444753172200000: 2, 16965444753172230000: 3,
+	} {
+		got := poissonOne(u)
+		if got != want {
+			t.Errorf("%d is %d, want %d", u, got, want)
+		}
+	}
+}
+
+// A flow before the first start or after the last is not of the workload. The first is in block 0, the last
+// in block 99.
+func TestBlocksOfTime(t *testing.T) {
+	read := func(first, last int64) *Intervals {
+		x := New(first, last, nil)
+		if err := x.Read(made(t, func(int) float64 { return 1 }, 100).Read()); err != nil {
+			return nil
+		}
+		return x
+	}
+	x := read(0, 99_000)
+	for b, c := range x.all.bins[0].counts {
+		if len(c) != 1 || c[0] != 1 {
+			t.Errorf("block %d has %v flows", b, c)
+		}
+	}
+	if read(1, 99_000) != nil || read(0, 98_999) != nil {
+		t.Error("flows outside of the workload are accepted")
+	}
+}
+
+// A percentile is uncertain with fewer than 100 flows beyond it, or with an interval wider than a fifth of
+// it.
+func TestUncertainPercentiles(t *testing.T) {
+	for _, c := range []struct {
+		flows     int64
+		q, lo, hi float64
+		want      string
+	}{
+		{10_000, 0.99, 1.9, 2.3, ""},
+		{9_999, 0.99, 2, 2, "p99: only 99 flows are above it; 10000 flows are enough for an interval"},
+		{10_000, 0.99, 1.9, 2.32, "p99: its interval is 21% wide"},
+		{199, 0.5, 2, 2, "p50: only 99 flows are above it; 200 flows are enough for an interval"},
+		{99_999, 0.999, 2, 2, "p99.9: only 99 flows are above it; 100000 flows are enough for an interval"},
+		{100_000, 0.999, 2, 2, ""},
+	} {
+		got := intervalWarning(&Interval{Flows: c.flows, Quantile: c.q, Estimate: 2, Lo: c.lo, Hi: c.hi})
+		if got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// The slowest 1% of a size bin need more than 1,000 flows; those of all flows need one.
+func TestTailsOfFewFlows(t *testing.T) {
+	for flows, want := range map[int]bool{1000: false, 1001: true} {
+		x := New(0, int64(flows)*1000, nil)
+		slow := func(i int) float64 { return 1 + float64(i)/float64(flows) }
+		if err := x.Read(made(t, slow, flows).Read()); err != nil {
+			t.Fatal(err)
+		}
+		tails := x.Tails()
+		if !within(tails.All, 1.99, 0.004) || math.IsInf(tails.Bins[0], 1) == want ||
+			!math.IsInf(tails.Bins[1], 1) {
+			t.Errorf("%d flows: %+v", flows, tails)
+		}
+	}
+}
+
+// Quantiles interpolate between neighbours. If all values double, each replicate doubles, so that the
+// interval is a point.
+func TestChangesByHand(t *testing.T) {
+	s := NewSample([]int64{1, 2, 3, 4}, []float64{8, 1, 4, 2})
+	for p, want := range map[float64]float64{0: 1, 0.5: 3, 0.25: 1.75, 1: 8, 1.0 / 3: 2} {
+		got := s.Quantile(p)
+		if !within(got, want, 1e-12) {
+			t.Errorf("quantile %v is %v, want %v", p, got, want)
+		}
+	}
+	if s.Rank(0) != 1 || s.Rank(3) != 8 {
+		t.Errorf("ranks %v, %v", s.Rank(0), s.Rank(3))
+	}
+	w := weights{rows: s.Rows, weight: []uint8{0, 2, 1, 0}, total: 3}
+	got := w.quantiles(s, []float64{0, 0.5, 0.67, 1})
+	if !slices.Equal(got, []float64{1, 1, 4, 4}) {
+		t.Errorf("weighted quantiles %v", got)
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	var rows []int64
+	var values, double []float64
+	for i := range int64(2000) {
+		rows = append(rows, i)
+		values = append(values, 1+random.ExpFloat64())
+		double = append(double, 2*values[i])
+	}
+	one := NewSample(rows, values)
+	two := NewSample(rows, double)
+	for _, c := range Changes(one, two, []float64{0.5, 0.99}) {
+		if c.Relative != 1 || c.Lo != 1 || c.Hi != 1 || c.To != 2*c.From {
+			t.Errorf("%+v", c)
+		}
+	}
+	// Other flows of the same distribution: the interval of the change of a median is about ± 1.96 × √(2 /
+	// 2000) / median.
+	other := NewSample(rows[:1000], values[:1000])
+	rest := NewSample(rows[1000:], values[1000:])
+	c := Changes(other, rest, []float64{0.5})[0]
+	width := c.Hi - c.Lo
+	if c.Lo > c.Relative || c.Hi < c.Relative || width < 0.07 || width > 0.14 {
+		t.Errorf("%+v", c)
+	}
+}
