@@ -15,6 +15,7 @@ import (
 	"parsimon/stages/ingest"
 	"parsimon/stages/route"
 	"parsimon/stages/topology"
+	"parsimon/stages/traffic"
 )
 
 // Generated describes a workload whose flows are in the lake. It is the scenario's row of table scenarios.
@@ -32,6 +33,8 @@ type Generated struct {
 type GenerateStats struct {
 	RejectReasons []ingest.RejectCount `json:"reject_reasons,omitempty"`
 	Notes         []string             `json:"notes,omitempty"` // remarks about the flow file
+	// Traffic describes how connections of a flow log were divided into flows.
+	Traffic []traffic.Group `json:"traffic,omitempty"`
 	// Of the most loaded link, from the traffic matrices; 0 for traces.
 	ExpectedMaxLoad float64 `json:"expected_max_load"`
 	ExpectedMaxLink int32   `json:"expected_max_link"`
@@ -193,7 +196,7 @@ func (m *Model) unreachable(generate, routed engine.Records) (n int64, first *to
 	in := m.Lake.Read(schema.Flows, generate.Files(schema.Flows), nil)
 	err = columns.Each(in, func(f *route.Flow) (err error) {
 		if !route.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
-			path, err = m.Router.Path(f.ID, f.Src, f.Dst, path[:0])
+			path, err = m.Router.Path(f.Connection, f.Src, f.Dst, path[:0])
 		}
 		return err
 	})

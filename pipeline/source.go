@@ -15,7 +15,6 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
-	"parsimon/pipeline/workloads"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -39,7 +38,9 @@ type source struct {
 // sourceOf returns the source of a scenario that was not made from another one.
 func sourceOf(m *Model, o Settings, s *scenario.Scenario) *source {
 	if w, from, to, ok := s.Ingested(); ok {
-		return m.ingestedFlows(w, from, to)
+		return m.ingestedFlows(ingested{
+			Model: m, workload: w, rules: s.Traffic(), fromNS: from, toNS: to, settings: o,
+		})
 	}
 	if s.FlowFile() != "" {
 		return m.flowFile(s, o)
@@ -138,43 +139,6 @@ func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
 // copyBatches writes a stream to a sink and closes the stream.
 func copyBatches(ctx context.Context, in schema.Batches, out schema.Sink) error {
 	return columns.ForEach(in, func(rec arrow.Record) error { return cmp.Or(ctx.Err(), out.Write(rec)) })
-}
-
-// ingestedFlows returns the source of the flows of an ingested workload that start from fromNS up to, but not
-// including, toNS. The first data files of the workload are shared with the scenario as long as all of their
-// flows are within this time.
-func (m *Model) ingestedFlows(w scenario.Ingested, fromNS, toNS int64) *source {
-	return &source{write: func(ctx context.Context, _ *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
-		// Meanwhile, an ingest that adds to the workload keeps its old files.
-		defer m.Lake.LockForReading().Close()
-		files, merged, err := workloads.FlowFiles(m.Lake, w)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range merged.Chunks {
-			shared := false
-			if c.FirstStartNS >= fromNS && c.LastStartNS < toNS {
-				if shared, err = out.Share(files[0], c.FlowStats); err != nil {
-					return nil, err
-				}
-			}
-			if !shared {
-				break
-			}
-			files = files[1:]
-		}
-		in := m.Lake.Read(schema.Flows, files, &lake.Range{Column: "start_ns", Lo: fromNS, Hi: toNS})
-		if err := copyBatches(ctx, in, out); err != nil {
-			return nil, err
-		}
-		written := out.Stats()
-		if written.Flows == 0 {
-			return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", w.ID)
-		}
-		stats := &Generated{}
-		stats.Notes = merged.Notes(written.FirstStartNS, written.LastStartNS)
-		return stats, ingest.CheckSpan("workload "+w.ID, written.FirstStartNS, written.LastStartNS)
-	}}
 }
 
 // derivedFlows returns the source of the flows of a base scenario: its files if no flow changes, or the
@@ -328,7 +292,7 @@ func (w *jobWriter) next() error {
 			w.after = append(w.after, jobWait{w.rows, id + n, row + a, id + a, f.DelayNS})
 		}
 		w.job = append(w.job, jobFlow{workload.Row{ID: id + n, Src: f.Src, Dst: f.Dst, SizeBytes: f.Bytes, StartNS: j.StartNS,
-			Labels: workload.Labels{Service: j.Name}}, w.rows, j.Name, f.Iteration, f.Kind})
+			Labels: workload.Labels{Service: j.Name}, Connection: id + n}, w.rows, j.Name, f.Iteration, f.Kind})
 		w.rows++
 		w.stats.Dependencies += int64(len(f.After))
 		if f.Bytes == 0 {

@@ -22,13 +22,16 @@ func makeBigLake(t testing.TB, n int) string {
 	const perFile = 250_000
 	for from := 0; from < n; from += perFile {
 		flows := fmt.Sprintf(`SELECT i, CAST(256 * %s AS INTEGER), 7, CAST(10 ** (2 + 5 * %s) AS BIGINT),
-			i * 2500, 'service ' || (i %% 3), 'net ' || (i %% 2), i %% 5 = 0, CAST(i %% 64 AS SMALLINT) FROM range(%d, %d) AS r(i)`, u("i", "1"), u("i", "2"), from, min(n, from+perFile))
+			i * 2500, 'service ' || (i %% 3), 'net ' || (i %% 2), i %% 5 = 0, CAST(i %% 64 AS SMALLINT), i, false
+			FROM range(%d, %d) AS r(i)`, u("i", "1"), u("i", "2"), from, min(n, from+perFile))
 		writePart(t, db, lake, "flows", "scenario=big", flows)
 		for _, variant := range []string{"own", "paper"} {
 			writePart(t, db, lake, "slowdowns", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, i, s, d, service, net, size, start, CAST(2 + 2 * (i %% 3) AS SMALLINT), 1000,
 					CAST(1000 * slow AS BIGINT), 0, slow, i %% 3, i %% 2
-				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s) AS f(i, s, d, size, start, service, net, synthetic, dscp))`, u("i", duckdb.Quote(variant)), flows))
+				FROM (SELECT *, 1 - ln(1 - %s) AS slow FROM (%s)
+					AS f(i, s, d, size, start, service, net, synthetic, dscp, connection, background))`,
+				u("i", duckdb.Quote(variant)), flows))
 			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0, 0
 				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile)))

@@ -68,6 +68,9 @@ var (
 			{"vnet", str, false, "", "virtual network of the flow; empty if unknown"},
 			{"synthetic_start", boo, false, "", "whether the start time was drawn, or is that of a sampled packet"},
 			{"dscp", i16, true, "", "DSCP of its packets, 0 to 63; null if unknown, which classes treat as 0"},
+			{"connection_id", i64, false, "",
+				"connection whose path it takes: the flow of view workload_flows that it is a part of, or flow_id"},
+			{"background", boo, false, "", "whether the flow only loads links, and has no row in slowdowns"},
 		},
 	}
 	Dependencies = Table{

@@ -85,7 +85,9 @@ func readCut(ctx context.Context, base *pipeline.Estimation, into *cutter) (*ind
 		into.Add(f.StartNS, f.SizeBytes)
 		x.longestBytes = max(x.longestBytes, f.SizeBytes)
 		x.bytesOf[bits.Len64(uint64(f.SizeBytes))] += f.SizeBytes
-		x.pair(f.Service, f.VNet).flows[sizebin.Of(f.SizeBytes)]++
+		if !f.Background {
+			x.pair(f.Service, f.VNet).flows[sizebin.Of(f.SizeBytes)]++
+		}
 		return ctx.Err()
 	})
 	for _, p := range x.pairs {
@@ -101,7 +103,7 @@ func readCut(ctx context.Context, base *pipeline.Estimation, into *cutter) (*ind
 
 // addPath counts the round trip of a flow's path. It ignores flows without a path.
 func (x *index) addPath(base *pipeline.Estimation, f *flow) {
-	path, err := base.Router.Path(f.ID, f.Src, f.Dst, nil)
+	path, err := base.Router.Path(f.Connection, f.Src, f.Dst, nil)
 	if err != nil {
 		return
 	}
@@ -189,4 +191,5 @@ func (x *index) groups(service, vnet string, bytes int64) []Key {
 type flow struct {
 	route.Flow
 	workload.Labels
+	Background bool `col:"background"`
 }

@@ -13,6 +13,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
+	"parsimon/stages/workload"
 )
 
 // A round is the estimate of some slots as one hidden scenario.
@@ -65,7 +66,10 @@ func (s *sampler) slotOf(startNS int64, slots []int) (int, bool) {
 
 // An estimatedFlow is a flow of a slot with its result.
 type estimatedFlow struct {
-	flow
+	ID        int64 `col:"flow_id"`
+	SizeBytes int64 `col:"size_bytes"`
+	StartNS   int64 `col:"start_ns"`
+	workload.Labels
 	FCTNS    int64   `col:"fct_ns"`
 	Slowdown float64 `col:"slowdown"`
 }

@@ -73,6 +73,9 @@ type canonicalWorkload struct {
 	FlowsCount int64              `json:"flows_count,omitempty"`
 	Services   []canonicalService `json:"services,omitempty"`
 	Jobs       []jobs.Job         `json:"jobs,omitempty"`
+	// Of an ingested workload: whether it has bytes over time, and the rules for its connections by service.
+	Profiles bool              `json:"profiles,omitempty"`
+	Traffic  map[string]string `json:"traffic,omitempty"`
 }
 
 type canonicalService struct {
@@ -246,7 +249,11 @@ func (s *Scenario) TopologyKey() (json.RawMessage, error) {
 }
 
 func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, err error) {
+	if c.Traffic, err = s.canonicalTraffic(); err != nil {
+		return c, err
+	}
 	if s.workload.ingested != nil {
+		c.Profiles = s.workload.ingested.Profiles
 		c.Ingested = s.workload.ingested.Digests
 		c.FromNS = s.workload.fromNS
 		c.ToNS = s.workload.toNS

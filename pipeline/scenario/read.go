@@ -106,6 +106,7 @@ func (r *scenarioReader) keys() tree.Keys {
 		"receivers":         r.readMove(&r.PathMoves.Receivers),
 		"weights":           r.readTexts(&r.PathMoves.Weights),
 		"events":            r.readTexts(&r.PathMoves.Events),
+		"traffic":           r.readTraffic,
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),
 		"max_rejects":       tree.ReadFloat(&r.MaxRejects, true, "0 to 1", func(x float64) bool { return x >= 0 && x <= 1 }),
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"parsimon/schema/names"
 	"parsimon/schema/tree"
@@ -21,6 +22,7 @@ import (
 	"parsimon/stages/step"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
+	"parsimon/stages/traffic"
 	"parsimon/stages/workload"
 )
 
@@ -42,6 +44,7 @@ type Scenario struct {
 	// PathMoves are the settings for the choice of paths, and events.
 	PathMoves moves.Text
 
+	traffic  traffic.Rules
 	topology topologySpec
 	loaded   *format.Loaded // what the topology file holds, once it was read
 	// loadedDigests are the digests of the files that loaded was read from, in the order of the topology,
@@ -128,7 +131,13 @@ type Ingested struct {
 	Digests []string // of everything that the flows come from
 
 	FirstStartNS, LastStartNS int64
+	// Profiles is set if the workload has the bytes of connections over time. They end at EndNS.
+	Profiles bool
+	EndNS    int64
 }
+
+// lastNS returns the last time at which a flow may start.
+func (w *Ingested) lastNS() int64 { return max(w.LastStartNS, w.EndNS-1) }
 
 // FromWorkload returns the scenario of a topology, as for FromFiles, and an ingested workload.
 func FromWorkload(topologyName string, w Ingested) (*Scenario, error) {
@@ -158,8 +167,9 @@ func (s *Scenario) Ingested() (w Ingested, fromNS, toNS int64, ok bool) {
 }
 
 // SetWindow selects the flows of an ingested workload that start in a range of time, without its end. Times
-// are in ns or RFC 3339 timestamps. An empty text is the beginning or the end of the workload. It returns an
-// error if there are no such flows, or if the beginning is not a whole number of ns.
+// are in ns, RFC 3339 timestamps, or HH:MM or HH:MM:SS on the workload's first day in UTC. An empty text is
+// the beginning or the end of the workload. It returns an error if there are no such flows, or if the
+// beginning is not a whole number of ns.
 func (s *Scenario) SetWindow(from, to string) (err error) {
 	if s.workload.ingested == nil {
 		return errors.New("only of an ingested workload can a part be taken")
@@ -171,7 +181,7 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 		if w.text == "" {
 			continue
 		}
-		if *w.ns, err = moves.ParseTime(w.text); err != nil {
+		if *w.ns, err = s.workload.ingested.parseTime(w.text); err != nil {
 			return err
 		}
 	}
@@ -179,7 +189,7 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 	switch lo, hi := s.workload.fromNS, s.workload.toNS; {
 	case from != "" && to != "" && hi <= lo:
 		return fmt.Errorf("%s is not before %s", from, to)
-	case lo > w.LastStartNS, to != "" && hi <= w.FirstStartNS:
+	case lo > w.lastNS(), to != "" && hi <= w.FirstStartNS:
 		return fmt.Errorf("workload %s has %w that was asked for: its flows start %s", w.ID, ErrNoFlows, w.span())
 	case lo > 0 && lo < w.FirstStartNS/moves.Aeons:
 		return fmt.Errorf("%s is long before the first flow: times are in ns since 1970, and the flows of "+
@@ -187,6 +197,18 @@ func (s *Scenario) SetWindow(from, to string) (err error) {
 			from, w.ID, w.span())
 	}
 	return nil
+}
+
+// parseTime parses a time of the workload.
+func (w *Ingested) parseTime(text string) (ns int64, err error) {
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		of, err := time.Parse(layout, text)
+		if err == nil {
+			midnight := time.Unix(0, w.FirstStartNS).UTC().Truncate(24 * time.Hour)
+			return midnight.Add(of.Sub(of.Truncate(24 * time.Hour))).UnixNano(), nil
+		}
+	}
+	return moves.ParseTime(text)
 }
 
 // ErrNoFlows is wrapped by the error for a part of a workload without flows.

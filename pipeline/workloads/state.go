@@ -195,18 +195,41 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 
 // Ingested identifies the workload and the sources of its flows.
 func (s *State) Ingested() scenario.Ingested {
-	return scenario.Ingested{ID: string(s.ID), Digests: s.digests(), FirstStartNS: s.Merge.FirstStartNS,
-		LastStartNS: s.Merge.LastStartNS}
+	return scenario.Ingested{
+		ID: string(s.ID), Digests: s.digests(),
+		FirstStartNS: s.Merge.FirstStartNS, LastStartNS: s.Merge.LastStartNS,
+		Profiles: len(s.Merge.intervals()) > 0, EndNS: s.Merge.LastEndNS,
+	}
 }
 
-// FlowFiles returns the verified data files of a workload's flows, and the result of the merge. If another
-// version of the program ingested the workload, the result has no chunks. If the workload no longer has the
+// intervals returns the data files of table workload_intervals. A workload whose rows are whole flows, or
+// that an older version ingested, has none.
+func (m *Merged) intervals() []lake.DataFile { return lake.FilesOf(m.Files, schema.WorkloadIntervals) }
+
+// IntervalFiles returns the verified data files of table workload_intervals.
+func (s *State) IntervalFiles(l *lake.Lake) ([]lake.DataFile, error) {
+	files := s.Merge.intervals()
+	return files, s.check(l, files)
+}
+
+// check returns an error if a data file of the workload is damaged.
+func (s *State) check(l *lake.Lake, files []lake.DataFile) error {
+	for _, f := range files {
+		if err := l.Check(f); err != nil {
+			return fmt.Errorf("workload %s is damaged: %w: ingest it again", s.ID, err)
+		}
+	}
+	return nil
+}
+
+// FlowFiles returns the verified data files of a workload's flows, and the state of the workload. If another
+// version of the program ingested the workload, its merge has no chunks. If the workload no longer has the
 // content of w, FlowFiles returns an error, because the flows would not be those that the scenario's id
 // identifies.
-func FlowFiles(l *lake.Lake, w scenario.Ingested) (files []lake.DataFile, m *Merged, err error) {
+func FlowFiles(l *lake.Lake, w scenario.Ingested) (files []lake.DataFile, s *State, err error) {
 	id := lake.WorkloadID(w.ID)
 	s, found, err := Read(l, id)
-	if err == nil && found && !slices.Equal(s.digests(), w.Digests) {
+	if err == nil && found && (!slices.Equal(s.digests(), w.Digests) || s.Ingested().Profiles != w.Profiles) {
 		err = fmt.Errorf("workload %s was changed since this command read what it holds: run it again", id)
 	}
 	if err == nil && !found {
@@ -216,15 +239,13 @@ func FlowFiles(l *lake.Lake, w scenario.Ingested) (files []lake.DataFile, m *Mer
 		return nil, nil, err
 	}
 	files = lake.FilesOf(s.Merge.Files, schema.Flows)
-	for _, f := range files {
-		if err := l.Check(f); err != nil {
-			return nil, nil, fmt.Errorf("workload %s is damaged: %w: ingest it again", id, err)
-		}
+	if err := s.check(l, files); err != nil {
+		return nil, nil, err
 	}
 	if !s.Merge.described() {
 		s.Merge.Chunks = nil
 	}
-	return files, &s.Merge, nil
+	return files, s, nil
 }
 
 // files returns all data files of the workload.

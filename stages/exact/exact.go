@@ -62,11 +62,18 @@ type Tables struct {
 	Classes    schema.Sink // link_classes, or nil
 	Slots      schema.Sink // link_slots, or nil
 	// Report, if not nil, receives the rows, as in table slowdowns, instead of FCTs. They are valid until it
-	// returns.
+	// returns. Background flows have none.
 	Report func(rows []tables.SlowdownRow) error
-	// Left receives the row of a flow that has not finished at EndNS, without an FCT, and the number of its
-	// unacknowledged bytes.
-	Left func(row tables.SlowdownRow, bytes int64)
+	// Left receives each flow that has not finished at EndNS.
+	Left func(f LeftFlow)
+}
+
+// A LeftFlow is a flow that has not finished. Its row has no FCT.
+type LeftFlow struct {
+	tables.SlowdownRow
+	Connection int64 // determines the path
+	Background bool  // no row of the flow is reported
+	Bytes      int64 // not acknowledged yet
 }
 
 // Stats counts the work of a simulation of the whole network.
@@ -149,9 +156,10 @@ func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Option
 	if o.EndNS != 0 && !ended {
 		x.engine.Left(func(row int64, tag int32, idealNS, bytes int64) {
 			if f := &x.flows[tag]; f.number == row { // otherwise its last packet was delivered
-				left := f.slowdown()
-				left.IdealNS, left.WindowNS = idealNS, x.alone.WindowNS(f.path, f.size)
-				x.out.Left(left, bytes)
+				left := LeftFlow{f.slowdown(), f.connection, f.background, bytes}
+				left.IdealNS = idealNS
+				left.WindowNS = x.alone.WindowNS(f.path, f.size)
+				x.out.Left(left)
 			}
 		})
 		ended = true
@@ -213,7 +221,14 @@ type activeFlow struct {
 	row, id, size, start int64
 	path                 []int32
 	src, dst             int32
+	connection           int64
+	background           bool
 	labels               workload.Labels // if Tables.Report is set
+}
+
+// reports reports whether a flow has a row in the results.
+func (x *simulation) reports(f *activeFlow) bool {
+	return x.options.reports(f.start) && (x.out.Report == nil || !f.background)
 }
 
 // slowdown returns the flow's row without the results of the simulation.
@@ -270,7 +285,7 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		x.row++
 		var err error
 		if x.waits == nil || !route.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
-			c.PathLinks, err = x.model.Router.Path(f.ID, f.Src, f.Dst, c.PathLinks)
+			c.PathLinks, err = x.model.Router.Path(f.Connection, f.Src, f.Dst, c.PathLinks)
 		}
 		if x.model.Unreachable == step.CountUnreachable && x.waits == nil && route.IsUnreachable(err) {
 			x.stats.Unreachable++
@@ -278,7 +293,8 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		}
 		path := c.PathLinks[begin:]
 		if err == nil && x.routes != nil && len(path) > 0 {
-			if _, ends := x.routes.Last().Path(f.ID, f.Src, f.Dst, nil); ends != nil {
+			_, ends := x.routes.Last().Path(f.Connection, f.Src, f.Dst, nil)
+			if ends != nil {
 				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
 			}
 		}
@@ -298,14 +314,16 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		c.PathEnds = append(c.PathEnds, int32(len(c.PathLinks)))
 		of := &x.flows[tags[len(c.Tag)]]
 		c.Tag = tags[:len(c.Tag)+1]
-		*of = activeFlow{number: x.started, row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
-			path: append(of.path[:0], path...)}
+		*of = activeFlow{
+			number: x.started, row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
+			path: append(of.path[:0], path...), connection: f.Connection, background: f.Background,
+		}
 		if x.out.Report != nil {
 			of.labels = f.Labels.Clone()
 		}
 		x.started++
 		packetHops += x.params.Packets(f.SizeBytes) * int64(len(path))
-		if x.options.reports(f.StartNS) {
+		if x.reports(of) {
 			reported++
 		}
 	}
@@ -340,7 +358,7 @@ func (x *simulation) take(r *network.Results) error {
 			x.waitNS[f.path[h-from]].Add(r.WaitNS[h])
 		}
 		finished += x.params.Packets(f.size) * int64(len(f.path))
-		if x.options.reports(f.start) {
+		if x.reports(f) {
 			x.awaited--
 			x.stats.Flows++
 			row := f.slowdown()

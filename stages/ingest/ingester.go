@@ -298,16 +298,20 @@ func (c flowColumn) whole() bool {
 		"UINTEGER", "UBIGINT", "UHUGEINT"}, c.typ)
 }
 
-// flowColumns lists the columns of table flows, but one if it is named.
+// flowColumns lists the columns of table flows that come from a trace, except for one if it is named.
 func flowColumns(without string) string {
 	var names []string
 	for _, c := range schema.Flows.Columns {
-		if c.Name != without {
+		if c.Name != without && c.Name != "connection_id" && c.Name != "background" {
 			names = append(names, c.Name)
 		}
 	}
 	return strings.Join(names, ", ")
 }
+
+// wholeFlow is the SQL of the columns of table flows that do not come from a trace: a flow of a trace is a
+// connection of its own.
+const wholeFlow = "flow_id AS connection_id, false AS background"
 
 // copyTo returns the SQL that writes the result of a query as a Parquet file of a table.
 func copyTo(t schema.Table, query, file string) string {

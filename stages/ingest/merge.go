@@ -29,17 +29,19 @@ type MergeSource struct {
 
 // MergeStats counts what became of the records of some sources: records = Flows + Merged + Rejects.
 type MergeStats struct {
-	Flows           int64         `json:"flows"`
-	Merged          int64         `json:"merged"`
-	Rejects         int64         `json:"rejects"`
-	SyntheticStarts int64         `json:"synthetic_starts"`
-	FirstStartNS    int64         `json:"first_start_ns"`
-	LastStartNS     int64         `json:"last_start_ns"`
-	Reasons         []RejectCount `json:"reasons"`
-	Repeated        int64         `json:"-"` // of Merged: an earlier source has them
-	Corrections     []Correction  `json:"corrections,omitempty"`
-	Sampling        string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
-	Gaps            []Gap         `json:"gaps,omitempty"`     // of flow logs
+	Flows           int64 `json:"flows"`
+	Merged          int64 `json:"merged"`
+	Rejects         int64 `json:"rejects"`
+	SyntheticStarts int64 `json:"synthetic_starts"`
+	FirstStartNS    int64 `json:"first_start_ns"`
+	LastStartNS     int64 `json:"last_start_ns"`
+	// LastEndNS is the end of the last interval of a flow; 0 if no flow has intervals.
+	LastEndNS   int64         `json:"last_end_ns,omitempty"`
+	Reasons     []RejectCount `json:"reasons"`
+	Repeated    int64         `json:"-"` // of Merged: an earlier source has them
+	Corrections []Correction  `json:"corrections,omitempty"`
+	Sampling    string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
+	Gaps        []Gap         `json:"gaps,omitempty"`     // of flow logs
 	// FlowsFile is the Parquet file of the flows, and RejectsFile of the rejects, in TmpDir. RejectsFile is
 	// empty if there are none.
 	FlowsFile   string `json:"-"`
@@ -206,8 +208,9 @@ func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
 			return err
 		}
 	}
-	query := "SELECT " + flowColumns("") + " FROM (SELECT *, resolution_ns > 0 OR samples IS DISTINCT FROM 0 AS synthetic_start FROM " +
-		flows + ") ORDER BY start_ns, flow_id"
+	synthetic := "resolution_ns > 0 OR samples IS DISTINCT FROM 0 AS synthetic_start"
+	query := fmt.Sprintf("SELECT %s, %s FROM (SELECT *, %s FROM %s) ORDER BY start_ns, flow_id",
+		flowColumns(""), wholeFlow, synthetic, flows)
 	return m.exec(ctx, copyTo(schema.Flows, query, m.stats.FlowsFile))
 }
 
@@ -282,8 +285,9 @@ func (m *merging) flowLogs(ctx context.Context, records string) error {
 	sorted, columns := m.tmp("sorted.parquet"), flowColumns("flow_id")
 	err = m.exec(ctx, keep("SELECT "+columns+" FROM "+flows+" ORDER BY start_ns, "+connection+", logged_ns", sorted))
 	if err == nil {
-		numbered := fmt.Sprintf("SELECT file_row_number AS flow_id, %s FROM read_parquet(%s, hive_partitioning=false, "+
-			"file_row_number=true)", columns, duckdb.Quote(duckdb.EscapeGlob(sorted)))
+		numbered := fmt.Sprintf("SELECT file_row_number AS flow_id, %s, %s FROM read_parquet(%s, "+
+			"hive_partitioning=false, file_row_number=true)",
+			columns, wholeFlow, duckdb.Quote(duckdb.EscapeGlob(sorted)))
 		err = m.exec(ctx, copyTo(schema.Flows, numbered, m.stats.FlowsFile))
 	}
 	if err == nil {

@@ -29,10 +29,10 @@ func Example() {
 
 	hosts := network.Hosts()
 	flows := []workload.Row{
-		{ID: 1, Src: hosts[0], Dst: hosts[7], SizeBytes: 100_000},
-		{ID: 2, Src: hosts[2], Dst: hosts[7], SizeBytes: 5_000},
-		{ID: 3, Src: hosts[4], Dst: hosts[7], SizeBytes: 20_000, StartNS: 10_000},
-		{ID: 4, Src: hosts[4], Dst: hosts[1], SizeBytes: 1_000, StartNS: 500_000},
+		{ID: 1, Connection: 1, Src: hosts[0], Dst: hosts[7], SizeBytes: 100_000},
+		{ID: 2, Connection: 2, Src: hosts[2], Dst: hosts[7], SizeBytes: 5_000},
+		{ID: 3, Connection: 3, Src: hosts[4], Dst: hosts[7], SizeBytes: 20_000, StartNS: 10_000},
+		{ID: 4, Connection: 4, Src: hosts[4], Dst: hosts[1], SizeBytes: 1_000, StartNS: 500_000},
 	}
 	found, err := method.Run(ctx, model, method.Estimate{Estimator: estimators.Independent}, flows)
 	check(err)

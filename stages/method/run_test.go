@@ -211,7 +211,7 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	p := simkernel.DefaultParams()
 	p.SetWindow(5000)
 	hosts := n.Hosts()
-	flows := []workload.Row{{ID: 1, Src: hosts[0], Dst: hosts[len(hosts)-1], SizeBytes: 200_000}}
+	flows := []workload.Row{{ID: 1, Connection: 1, Src: hosts[0], Dst: hosts[len(hosts)-1], SizeBytes: 200_000}}
 	found := estimate(t, methodtest.Model(t, n, &p), method.Estimate{Estimator: estimators.Flow}, flows)
 	got := slowdowns(t, found)[0]
 	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40
@@ -291,5 +291,62 @@ func TestAvailableBandwidth(t *testing.T) {
 	l.Links[1] = route.LinkLoad{Flows: 1, Packets: 1000, Bytes: 1000}
 	if got := available(); got != 1e9 {
 		t.Errorf("available %v bps, want the floor", got)
+	}
+}
+
+// Background has no users whose percentiles matter, but it delays other flows. If it were left out of the
+// simulation, they would be too fast. If it had rows, percentiles would be those of the background.
+func TestBackgroundFlowsLoadLinksWithoutRows(t *testing.T) {
+	n := methodtest.Clos(t)
+	m := methodtest.DCTCP(t, n)
+	flows := methodtest.RandomRows(n, rand.New(rand.NewPCG(2, 3)), 1000)
+	background := slices.Clone(flows)
+	inFront := map[int64]bool{}
+	for i := range background {
+		background[i].Background = i%3 == 0
+		inFront[background[i].ID] = i%3 != 0
+	}
+	for name, e := range every() {
+		e.Options.Intervals = step.WithIntervals
+		want := slices.DeleteFunc(slowdowns(t, estimate(t, m, e, flows)), func(r tables.SlowdownRow) bool {
+			return !inFront[r.FlowID]
+		})
+		found := estimate(t, m, e, background)
+		got := slowdowns(t, found)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows, want the %d rows of the flows that are not background", name, len(got), len(want))
+		}
+	}
+}
+
+// Messages of one connection arrive on one path, as its packets do. If each had a path of its own, ECMP would
+// spread a connection over all links.
+func TestMessagesTakeThePathOfTheirConnection(t *testing.T) {
+	n := methodtest.Clos(t)
+	m := methodtest.DCTCP(t, n)
+	hosts := n.Hosts()
+	var flows []workload.Row
+	for i := range int64(60) {
+		flows = append(flows, workload.Row{
+			ID: i, Connection: 7, Src: hosts[0], Dst: hosts[len(hosts)-1], SizeBytes: 1000, StartNS: i * 50_000,
+		})
+	}
+	for name, e := range every() {
+		paths := map[string]bool{}
+		links := map[int64]string{}
+		contributions := estimate(t, m, e, flows).Table(schema.HopContributions)
+		err := columns.Each(contributions.Read(), func(r *tables.ContributionRow) error {
+			links[r.FlowRow] += fmt.Sprint(r.LinkID, " ")
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range links {
+			paths[path] = true
+		}
+		if len(links) != 60 || len(paths) != 1 {
+			t.Errorf("%s: %d flows take %d paths, want 60 on one", name, len(links), len(paths))
+		}
 	}
 }

@@ -57,7 +57,7 @@ func RandomRows(n *topology.Network, rng *rand.Rand, count int) []workload.Row {
 			b++
 		}
 		clock += rng.Int64N(4000)
-		rows = append(rows, workload.Row{ID: int64(i * 3), Src: hosts[a], Dst: hosts[b],
+		rows = append(rows, workload.Row{ID: int64(i * 3), Connection: int64(i * 3), Src: hosts[a], Dst: hosts[b],
 			SizeBytes: 1 + int64(math.Exp(rng.Float64()*13)), StartNS: clock,
 			Labels: workload.Labels{Service: "web", VNet: "web"}})
 	}
@@ -68,7 +68,8 @@ func RandomRows(n *topology.Network, rng *rand.Rand, count int) []workload.Row {
 func FlowRecord(rows ...workload.Row) arrow.Record {
 	return columns.RecordOf(schema.Flows, rows, func(r workload.Row) columns.Row {
 		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
-			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic}
+			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic,
+			"connection_id": r.ID, "background": r.Background}
 	})
 }
 

@@ -30,6 +30,7 @@ const (
 	Window    Kind = 21 // windows of time that are drawn, by stratum
 	Carried   Kind = 22 // when a flow that is active when a window begins is simulated first
 	Placement Kind = 23 // hosts of a job
+	Traffic   Kind = 24 // flows of an interval of a connection
 	Feedback  Kind = 20 // which pass's marks the feedback has
 )
 

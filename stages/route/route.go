@@ -29,6 +29,8 @@ type Flow struct {
 	Dst       int32 `col:"dst"`
 	SizeBytes int64 `col:"size_bytes"`
 	StartNS   int64 `col:"start_ns"`
+	// Connection determines the path.
+	Connection int64 `col:"connection_id"`
 }
 
 // ComputeStep reports whether a flow is a compute step: no bytes, from a host to itself. It has no path and
@@ -157,7 +159,7 @@ func (c *chunk) add(of *Flow) error {
 			"leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
 	}
 	before := len(c.paths)
-	paths, err := c.model.Router.Path(f.ID, f.Src, f.Dst, c.paths)
+	paths, err := c.model.Router.Path(f.Connection, f.Src, f.Dst, c.paths)
 	c.paths = paths
 	if err != nil {
 		if c.model.Unreachable == step.RefuseUnreachable || !IsUnreachable(err) {

@@ -77,7 +77,8 @@ func (b *flowBatches) Next(...string) (rec arrow.Record, err error) {
 func flowRecord(rows ...workload.Row) arrow.Record {
 	return columns.RecordOf(schema.Flows, rows, func(r workload.Row) columns.Row {
 		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
-			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic}
+			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic,
+			"connection_id": r.ID, "background": r.Background}
 	})
 }
 

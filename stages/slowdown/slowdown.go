@@ -66,10 +66,13 @@ type flowRow struct {
 	Dst       int32 `col:"dst"`
 	SizeBytes int64 `col:"size_bytes"`
 	StartNS   int64 `col:"start_ns"`
+
+	Background bool `col:"background"`
 }
 
-// Write writes a row for every flow of a chunk that has a path, in the order of the flows. It calls estimate
-// for each flow. The contributions are those that estimate passes to Attribute. Errors name the flow.
+// Write writes a row for every flow of a chunk that has a path, except for background flows, in the order of
+// the flows. It calls estimate for each flow. The contributions are those that estimate passes to Attribute.
+// Errors name the flow.
 func (w *Writer) Write(ctx context.Context, c Chunk, out Sink, estimate Estimate) error {
 	w.contributions = w.contributions[:0]
 	at := int64(0)
@@ -102,9 +105,14 @@ func (w *Writer) Write(ctx context.Context, c Chunk, out Sink, estimate Estimate
 func (w *Writer) add(f *flowRow, chunkRow, at int64, estimate Estimate) error {
 	x := &w.flow
 	*x = Flow{StartNS: f.StartNS}
+	before := len(w.contributions)
 	err := estimate(int(at), f.SizeBytes, x)
 	if err != nil || len(x.Path) == 0 {
 		return err
+	}
+	if f.Background {
+		w.contributions = w.contributions[:before]
+		return nil
 	}
 	fct := x.IdealNS + x.DelayNS
 	w.rows = append(w.rows, tables.SlowdownRow{

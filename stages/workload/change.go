@@ -156,7 +156,11 @@ func (x *flowChanger) flows(p flowPart, in schema.Batches) iter.Seq2[Row, error]
 			row.Labels = row.Labels.Clone()
 			row.StartNS += p.shiftNS
 			if p.copy > 0 {
-				row.ID = p.baseID + place
+				id := p.baseID + place
+				if row.Connection == row.ID { // otherwise the copies are sent on the same connections
+					row.Connection = id
+				}
+				row.ID = id
 				row.Synthetic = true
 			}
 			if !yield(*row, nil) {

@@ -89,7 +89,13 @@ func TestChangeFlows(t *testing.T) {
 	}
 	digest := sha256.New()
 	for _, r := range out.Rows {
-		fmt.Fprintln(digest, rowOf(r)) // by the names of the columns
+		if r.Connection != r.ID || r.Background {
+			t.Fatalf("a changed flow is not a connection of its own: %+v", r)
+		}
+		row := rowOf(r)
+		delete(row, "connection_id")
+		delete(row, "background")
+		fmt.Fprintln(digest, row) // by the names of the columns
 	}
 	want := "22d6e67600258507d70c943c24401ba2dc7fea754ba6733b9bb1612b7e194a52"
 	got := fmt.Sprintf("%x", digest.Sum(nil))
@@ -120,5 +126,33 @@ func TestChangeFlows(t *testing.T) {
 	}
 	if delete(before, "db"); len(before) < 2 || !maps.Equal(before, after) {
 		t.Errorf("%v, want %v", after, before)
+	}
+}
+
+// If copies of a message had a path of their own, a scaled service would use paths that its connections do
+// not have.
+func TestCopiesOfMessagesKeepTheirConnection(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	hosts := n.Hosts()
+	var rows []workload.Row
+	for i := range int64(10) {
+		rows = append(rows, workload.Row{ID: 100 + i, Connection: 7, Src: hosts[0], Dst: hosts[1], SizeBytes: 1,
+			StartNS: i, Labels: workload.Labels{Service: "db"}})
+	}
+	out := &flowTable{T: t}
+	changes := workload.FlowChanges{Scale: map[string]float64{"db": 2}}
+	open := func() schema.Batches { return &batches{columns.RecordOf(schema.Flows, rows, rowOf)} }
+	if _, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[int64]bool{}
+	for _, r := range out.Rows {
+		ids[r.ID] = true
+		if r.Connection != 7 {
+			t.Errorf("flow %d is on connection %d, want 7", r.ID, r.Connection)
+		}
+	}
+	if len(ids) != 20 {
+		t.Errorf("%d flows of %d ids, want 20", len(out.Rows), len(ids))
 	}
 }

@@ -176,7 +176,7 @@ func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64,
 				s.Name, s.index)
 		}
 		row := Row{ID: id, Src: s.src, Dst: s.dst, SizeBytes: s.sizeBytes, StartNS: int64(s.clockNS),
-			Labels: Labels{Service: s.Name, VNet: s.VNet}, DSCP: s.DSCP}
+			Labels: Labels{Service: s.Name, VNet: s.VNet}, DSCP: s.DSCP, Connection: id}
 		if err := rows.add(ctx, row, out); err != nil {
 			return nil, err
 		}
@@ -255,6 +255,9 @@ type Row struct {
 	Labels
 	Synthetic bool  `col:"synthetic_start"`
 	DSCP      int16 `col:"dscp"` // below 0: unknown
+	// Connection determines the path. It is ID, unless the flow is a part of a connection of a flow log.
+	Connection int64 `col:"connection_id"`
+	Background bool  `col:"background"` // the flow has no slowdown
 }
 
 // Labels are all text columns of a flow. Those of a row that has been read are in the memory of its batch.

@@ -34,7 +34,7 @@ func (t *linkTally) Write(rec arrow.Record) error {
 		}
 		t.lastNS = f.StartNS
 		t.flows++
-		path, err := t.router.Path(f.ID, f.Src, f.Dst, t.path[:0])
+		path, err := t.router.Path(f.Connection, f.Src, f.Dst, t.path[:0])
 		if err != nil {
 			return err
 		}

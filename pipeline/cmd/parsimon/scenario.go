@@ -28,6 +28,7 @@ type scenarioFlags struct {
 	workload         string
 	from, to         string // of a workload
 	maxRejects       float64
+	traffic          []string
 	fail             []string
 	allowUnreachable bool
 	options          topologyOptions
@@ -63,8 +64,11 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.workload, "workload", "", "workload that \"parsimon ingest\" has added to the lake: its name or, if that "+
 		"is a hash, its beginning; default of --topology: that of the ingest")
 	f.StringVar(&s.from, "from", "", "with --workload: only flows that start at this `time` or later: ns, "+
-		"2026-01-31T09:00:00Z or '2026-01-31 09:00:00' (UTC)")
+		"2026-01-31T09:00:00Z, '2026-01-31 09:00:00' (UTC), or 09:00 on the first day of the workload")
 	f.StringVar(&s.to, "to", "", "with --workload: only flows that start before this `time`")
+	f.StringArrayVar(&s.traffic, "traffic", nil, "with --workload: what long connections of a service send, "+
+		"`SERVICE=MODEL`: messages, messages:SIZE such as db=messages:16KB, paced or bulk; '*' is every other "+
+		"service; may be repeated; default: decided by the flow log (datasets/MODEL.md)")
 	f.String("name", "", "name of the scenario in the lake")
 	declareSettings(f, &s.settings, inputFlags())
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (names or ids), all cables of a SWITCH, or the cable in "+
@@ -72,7 +76,7 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows that have no path; without it, they are an error")
 	parse(f, &s.maxRejects, shareOf(0, 1), flagSpec{name: "max-rejects", byDefault: "1%",
 		usage: "share of the rows of the flow file that may be rejected before the run fails"})
-	needs(f, "workload", "from", "to")
+	needs(f, "workload", "from", "to", "traffic")
 }
 
 // A settingFlag is a flag that sets a key of a scenario file.
@@ -272,6 +276,9 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 	if set := s.flagSet.Lookup("set"); set.Changed {
 		sc.Name += ", " + set.Value.String()
 	}
+	for _, rule := range s.traffic {
+		sc.Name += ", " + rule
+	}
 	if s.from != "" || s.to != "" {
 		sc.Name += ", " + cmp.Or(s.from, "start") + " to " + cmp.Or(s.to, "end")
 	}
@@ -311,6 +318,9 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 		return nil, err
 	}
 	sc.SetTopologyOptions(file.Options)
+	if err := sc.SetTraffic(s.traffic); err != nil {
+		return nil, usagef("--traffic %v", err)
+	}
 	if s.from != "" || s.to != "" {
 		err := sc.SetWindow(s.from, s.to)
 		if errors.Is(err, scenario.ErrNoFlows) {

@@ -84,7 +84,7 @@ func newFluid(m *step.Model) *fluid {
 		}
 	}
 	f.path = func(r *workload.Row) []int32 {
-		path, err := m.Router.Path(r.ID, r.Src, r.Dst, nil)
+		path, err := m.Router.Path(r.Connection, r.Src, r.Dst, nil)
 		if err == nil && m.Moves.Whole() {
 			path = append(path[:1], path[len(path)-1])
 		}

@@ -8,6 +8,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/exact"
 	"parsimon/stages/route"
 	"parsimon/stages/tables"
 	"parsimon/stages/workload"
@@ -22,14 +23,8 @@ import (
 type outlasting struct {
 	fromNS, endNS int64                    // endNS 0: until all flows that count have finished
 	counts        func(startNS int64) bool // reports whether flows that start at a time count
-	left          []leftFlow
-	ended         []tables.SlowdownRow // finished flows that count
-}
-
-// A leftFlow is a flow that is active at the end of a part. bytes are not acknowledged yet.
-type leftFlow struct {
-	tables.SlowdownRow
-	bytes int64
+	left          []exact.LeftFlow         // active at the end of the part
+	ended         []tables.SlowdownRow     // finished flows that count
 }
 
 // A FluidError compares a fluid of the flows of a part with the packets, at the end of the part. It covers
@@ -49,12 +44,12 @@ const outlastParts = 16
 func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() schema.Batches) (
 	e FluidError, err error,
 ) {
-	left := map[int64]*leftFlow{}    // active in packets, by flow id
-	waiting := map[int64]*leftFlow{} // that count and have not finished
+	left := map[int64]*exact.LeftFlow{}    // active in packets, by flow id
+	waiting := map[int64]*exact.LeftFlow{} // that count and have not finished
 	for i := range o.left {
 		x := &o.left[i]
 		left[x.FlowID] = x
-		if o.counts(x.StartNS) {
+		if o.counts(x.StartNS) && !x.Background {
 			waiting[x.FlowID] = x
 		}
 	}
@@ -62,7 +57,9 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 		return e, nil
 	}
 	add := func(r *route.Flow) error {
-		row := workload.Row{ID: r.ID, Src: r.Src, Dst: r.Dst, SizeBytes: r.SizeBytes, StartNS: r.StartNS}
+		row := workload.Row{
+			ID: r.ID, Src: r.Src, Dst: r.Dst, SizeBytes: r.SizeBytes, StartNS: r.StartNS, Connection: r.Connection,
+		}
 		f.add(r.StartNS, carried{Row: row, remaining: float64(r.SizeBytes)})
 		return ctx.Err()
 	}
@@ -105,13 +102,13 @@ func (o *outlasting) finish(ctx context.Context, f *fluid, part, later func() sc
 
 // replace replaces the state of the fluid at the end of the part by that of the packets, and returns how far
 // they differ. left has the flows that are active in packets, by flow id. add adds a flow to the fluid.
-func (o *outlasting) replace(f *fluid, left map[int64]*leftFlow, add func(*route.Flow) error) (
+func (o *outlasting) replace(f *fluid, left map[int64]*exact.LeftFlow, add func(*route.Flow) error) (
 	e FluidError, err error,
 ) {
 	f.each(func(c *carried) { // from here on with the bytes that packets left
 		packets := 0.0
 		if x := left[c.ID]; x != nil {
-			packets = float64(x.bytes)
+			packets = float64(x.Bytes)
 		}
 		e.add(float64(c.SizeBytes)-packets, math.Abs(packets-c.remaining))
 		c.remaining = packets
@@ -120,8 +117,10 @@ func (o *outlasting) replace(f *fluid, left map[int64]*leftFlow, add func(*route
 	})
 	for _, x := range o.left {
 		if left[x.FlowID] != nil { // it has ended in the fluid
-			e.add(float64(x.SizeBytes-x.bytes), float64(x.bytes))
-			r := route.Flow{ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.bytes, StartNS: o.endNS}
+			e.add(float64(x.SizeBytes-x.Bytes), float64(x.Bytes))
+			r := route.Flow{
+				ID: x.FlowID, Src: x.Src, Dst: x.Dst, SizeBytes: x.Bytes, StartNS: o.endNS, Connection: x.Connection,
+			}
 			if err := add(&r); err != nil {
 				return e, err
 			}
@@ -137,7 +136,7 @@ func (e *FluidError) add(sentBytes, errorBytes float64) {
 }
 
 // end records that a flow finishes at a time.
-func (o *outlasting) end(x *leftFlow, atNS int64) {
+func (o *outlasting) end(x *exact.LeftFlow, atNS int64) {
 	x.FCTNS = max(x.IdealNS, atNS-x.StartNS)
 	x.Slowdown = float64(x.FCTNS) / float64(x.IdealNS)
 	x.WindowNS = min(x.WindowNS, x.FCTNS-x.IdealNS)

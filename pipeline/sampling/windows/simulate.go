@@ -34,7 +34,7 @@ func (s Scenario) Simulate(ctx context.Context, part [2]int64, flows, all FlowRe
 			o.ended = append(o.ended, rows...)
 			return nil
 		},
-		Left: func(row tables.SlowdownRow, bytes int64) { o.left = append(o.left, leftFlow{row, bytes}) },
+		Left: func(f exact.LeftFlow) { o.left = append(o.left, f) },
 	})
 	if err != nil {
 		return nil, stats, err

@@ -1,0 +1,121 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/scenario"
+	"parsimon/pipeline/workloads"
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
+	"parsimon/stages/ingest"
+	"parsimon/stages/traffic"
+)
+
+// An ingested source has the flows of a workload of the lake that start from fromNS up to, but not including,
+// toNS.
+type ingested struct {
+	*Model
+	workload     scenario.Ingested
+	rules        traffic.Rules
+	fromNS, toNS int64
+	settings     Settings
+}
+
+// ingestedFlows returns the source of the flows of an ingested workload. Long connections of flow logs are
+// divided into flows (package traffic).
+func (m *Model) ingestedFlows(of ingested) *source {
+	s := &source{}
+	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+		// Meanwhile, an ingest that adds to the workload keeps its old files.
+		defer m.Lake.LockForReading().Close()
+		files, state, err := workloads.FlowFiles(m.Lake, of.workload)
+		if err != nil {
+			return nil, err
+		}
+		stats := &Generated{}
+		if of.workload.Profiles {
+			stats.Traffic, err = of.writeDivided(ctx, t, files, state, out)
+		}
+		if err == nil && len(stats.Traffic) == 0 {
+			err = of.writeWhole(ctx, files, state.Merge.Chunks, out)
+		}
+		if err != nil {
+			return nil, err
+		}
+		written := out.Stats()
+		if written.Flows == 0 {
+			return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", of.workload.ID)
+		}
+		stats.Notes = state.Merge.Notes(written.FirstStartNS, written.LastStartNS)
+		stats.Notes = append(stats.Notes, traffic.Notes(stats.Traffic)...)
+		if state.Setting.Records && !of.workload.Profiles {
+			note := fmt.Sprintf("all bytes of a connection are sent at its start, because an older version ingested "+
+				"workload %s: ingest its flow logs again, and long connections send their bytes when the log saw them",
+				of.workload.ID)
+			stats.Notes = append(stats.Notes, note)
+		}
+		return stats, ingest.CheckSpan("workload "+of.workload.ID, written.FirstStartNS, written.LastStartNS)
+	}
+	return s
+}
+
+// writeWhole writes flows as they are. The first data files of the workload are shared with the scenario as
+// long as all of their flows are within the time.
+func (in *ingested) writeWhole(
+	ctx context.Context, files []lake.DataFile, chunks []workloads.Chunk, out *lake.FlowWriter,
+) error {
+	for _, c := range chunks {
+		if c.FirstStartNS < in.fromNS || c.LastStartNS >= in.toNS {
+			break
+		}
+		shared, err := out.Share(files[0], c.FlowStats)
+		if err != nil {
+			return err
+		}
+		if !shared {
+			break
+		}
+		files = files[1:]
+	}
+	starts := &lake.Range{Column: "start_ns", Lo: in.fromNS, Hi: in.toNS}
+	return copyBatches(ctx, in.Lake.Read(schema.Flows, files, starts), out)
+}
+
+// writeDivided writes the flows of which some are parts of connections. If no connection is divided, it
+// writes nothing and returns no groups.
+func (in *ingested) writeDivided(
+	ctx context.Context, t *engine.Attempt, files []lake.DataFile, state *workloads.State, out *lake.FlowWriter,
+) (groups []traffic.Group, err error) {
+	intervals, err := state.IntervalFiles(in.Lake)
+	if err != nil {
+		return nil, err
+	}
+	dir := t.Session().TmpPath()
+	db, err := duckdb.Open(ctx, duckdb.Options{
+		MemoryBytes: max(duckdb.MinMemoryBytes, in.settings.MemoryBytes/4), Threads: in.settings.Workers,
+		SpillDir: filepath.Join(dir, "duckdb"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	input := traffic.Input{
+		Flows: ScanFiles(in.Lake, files), Intervals: ScanFiles(in.Lake, intervals), Network: in.Network,
+		Rules: in.rules, FromNS: in.fromNS, ToNS: in.toNS, Dir: dir,
+	}
+	divided, err := traffic.Divide(ctx, db, input)
+	err = errors.Join(err, db.Close())
+	defer func() { err = errors.Join(err, divided.Remove()) }()
+	if err != nil || len(divided.Groups) == 0 {
+		return nil, err
+	}
+	whole := parquet.OpenForeign(schema.Flows, divided.WholeFile)
+	parts := parquet.OpenForeign(traffic.Parts, divided.PartsFile)
+	streams := traffic.Streams{Whole: whole, Parts: parts}
+	return divided.Groups, divided.Write(ctx, input, in.Spec.Seed, streams, out)
+}

@@ -1,0 +1,93 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"parsimon/datasets"
+	"parsimon/schema/tree"
+	"parsimon/stages/traffic"
+	"parsimon/stages/workload"
+)
+
+// Traffic returns the rules for the connections of an ingested workload, by service.
+func (s *Scenario) Traffic() traffic.Rules { return s.traffic }
+
+// readTraffic reads key traffic, an object of SERVICE: MODEL. It replaces the rules of these services only.
+func (r *scenarioReader) readTraffic(f tree.Field) error {
+	if !f.Is(tree.Object) {
+		return f.Failf("is %s, want services with messages, messages:SIZE, paced or bulk", f.Value)
+	}
+	rules := maps.Clone(r.traffic)
+	if rules == nil {
+		rules = traffic.Rules{}
+	}
+	var all error
+	for i, service := range f.Value.Keys {
+		rule, err := traffic.ParseRule(f.Value.Items[i].Scalar(), messageSizes)
+		if err != nil {
+			all = errors.Join(all, f.Of(service).Fail(err))
+		}
+		rules[service] = rule
+	}
+	r.traffic = rules
+	return all
+}
+
+// messageSizes returns a distribution that ships.
+func messageSizes(name string) (*workload.SizeCDF, error) {
+	data, err := datasets.Read(datasets.Sizes, name)
+	if err != nil {
+		return nil, fmt.Errorf("size of messages %q: want a size such as 16KB, or %s", name,
+			strings.Join(datasets.Names(datasets.Sizes), ", "))
+	}
+	return workload.ParseSizeCDF(name, data)
+}
+
+// SetTraffic adds rules SERVICE=MODEL.
+func (s *Scenario) SetTraffic(texts []string) error {
+	rules := maps.Clone(s.traffic)
+	if rules == nil {
+		rules = traffic.Rules{}
+	}
+	given := map[string]bool{}
+	for _, text := range texts {
+		service, model, err := cutValue(text)
+		if err != nil {
+			return fmt.Errorf("%q: want SERVICE=MODEL, such as db=messages:16KB", text)
+		}
+		if given[service] {
+			return fmt.Errorf("service %q has two models", service)
+		}
+		given[service] = true
+		if rules[service], err = traffic.ParseRule(model, messageSizes); err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+	}
+	s.traffic = rules
+	return nil
+}
+
+// canonicalTraffic returns the rules as texts that identify the sizes of messages.
+func (s *Scenario) canonicalTraffic() (map[string]string, error) {
+	w := s.workload.ingested
+	switch {
+	case len(s.traffic) == 0:
+		return nil, nil
+	case w == nil:
+		return nil, errors.New("traffic: applies to a workload that parsimon ingest has made of a flow log")
+	case !w.Profiles:
+		return nil, fmt.Errorf("traffic: workload %s has no bytes over time: an older version ingested it, or its "+
+			"rows are whole flows; ingest its flow logs again", w.ID)
+	}
+	texts := map[string]string{}
+	for service, rule := range s.traffic {
+		texts[service] = rule.Text
+		if rule.Sizes != nil {
+			texts[service] = rule.Kind.String() + ":" + digestSizes(rule.Sizes)
+		}
+	}
+	return texts, nil
+}

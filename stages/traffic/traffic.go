@@ -1,0 +1,171 @@
+// Package traffic makes flows of the connections of a flow log.
+//
+// A record of a flow log says how many bytes a connection sent between two times. It does not say when
+// within that time, nor in how many transfers. This package divides long connections into flows that offer
+// every link, in every interval of the log, the bytes that the log has there.
+//
+//	workload_flows, workload_intervals ─ Divide ─┬─► flows that stay whole ──────┐
+//	                                             └─► intervals of the others ─► Write ─► flows
+//
+// Divide uses DuckDB and spills to disk. Write is a stream: its memory grows with the number of intervals
+// that overlap at a time.
+//
+// A connection that has at most wholeIntervals intervals within wholeNS stays whole: it is one flow that is
+// ready at its start. Every other connection has one of three models (Kind). A Rule states it for a service.
+// Without a rule, the log decides:
+//
+//	packets of at most ackPacketBytes on average                                        Paced
+//	packets of at least smallPacketBytes, or of unknown size, and at least bulkShare of
+//	the slower one of the links of its hosts, on average over its intervals             Bulk
+//	otherwise                                                                           Messages
+//
+// datasets/MODEL.md states the models and their sources.
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"parsimon/schema/units"
+	"parsimon/stages/workload"
+)
+
+// A Kind is a model of what a connection sends.
+type Kind int16
+
+// The models. Values are part of files that Divide writes.
+const (
+	// Messages sends the bytes of an interval as messages. They begin at random times within the interval, as
+	// a Poisson process does, and each one is a flow with a slowdown.
+	Messages Kind = iota
+	// Paced sends the bytes of an interval at a constant rate, in pieces of pieceBytes. The pieces are
+	// background flows.
+	Paced
+	// Bulk sends the bytes of an interval as one flow, which is ready when the interval begins.
+	Bulk
+)
+
+var kindNames = []string{"messages", "paced", "bulk"}
+
+// String returns the name of the model in rules.
+func (k Kind) String() string { return kindNames[k] }
+
+// Limits of the choice of a model. Package traffic describes them.
+const (
+	wholeIntervals   = 2
+	wholeNS          = int64(120e9)
+	ackPacketBytes   = 80 // TCP acknowledgements with options, over IPv4 or IPv6
+	smallPacketBytes = 700
+	bulkShare        = 0.25
+)
+
+// pieceBytes is the size of the pieces of paced traffic. A sender sends that many bytes at once at line rate.
+const pieceBytes = int64(16_000)
+
+// maxMessageBytes bounds the message size in rules.
+const maxMessageBytes = int64(1) << 40
+
+// A Rule is the model of the connections of a service.
+type Rule struct {
+	Kind Kind
+	// Sizes are those of Messages. If it is nil, DefaultSize applies.
+	Sizes *workload.SizeCDF
+	// Text is the rule as ParseRule reads it, with sizes in bytes.
+	Text string
+}
+
+// Rules are rules by service. OtherServices is the key of the rule of all other services.
+type Rules map[string]Rule
+
+// OtherServices is the key of Rules for services that have no rule of their own.
+const OtherServices = workload.OtherServices
+
+// ParseRule reads "messages", "messages:SIZE", "paced" or "bulk". If SIZE begins with a letter, named returns
+// the distribution of that name.
+func ParseRule(text string, named func(name string) (*workload.SizeCDF, error)) (r Rule, err error) {
+	kind, size, sized := strings.Cut(text, ":")
+	r.Kind = -1
+	for k, name := range kindNames {
+		if name == kind {
+			r.Kind = Kind(k)
+		}
+	}
+	switch {
+	case r.Kind < 0 || sized && r.Kind != Messages || sized && size == "":
+		return r, fmt.Errorf("is %q, want messages, messages:SIZE, paced or bulk", text)
+	case !sized:
+		r.Text = kind
+		return r, nil
+	case size[0] < '0' || size[0] > '9':
+		r.Text = text
+		r.Sizes, err = named(size)
+		return r, err
+	}
+	bytes, err := units.Parse(size, units.Bytes)
+	if err == nil && (bytes < 1 || bytes > maxMessageBytes) {
+		err = errors.New("must be 1 byte to 1 TiB")
+	}
+	if err != nil {
+		return r, fmt.Errorf("size of messages %q: %w", size, err)
+	}
+	r.Sizes = fixedSize(bytes)
+	r.Text = fmt.Sprintf("%s:%d", kind, bytes)
+	return r, nil
+}
+
+// fixedSize returns the distribution of messages that all have one size.
+func fixedSize(bytes int64) *workload.SizeCDF {
+	c, err := workload.NewSizeCDF([]workload.SizePoint{{Bytes: bytes, Percent: 100}})
+	if err != nil {
+		panic("traffic: " + err.Error()) // sizes are within its limits
+	}
+	return c
+}
+
+// of returns the rule of a service, if there is one.
+func (r Rules) of(service string) (Rule, bool) {
+	rule, ok := r[service]
+	if !ok {
+		rule, ok = r[OtherServices]
+	}
+	return rule, ok
+}
+
+// sizes returns the message sizes of a service.
+func (r Rules) sizes(service string) *workload.SizeCDF {
+	rule, ok := r.of(service)
+	if ok && rule.Kind == Messages && rule.Sizes != nil {
+		return rule.Sizes
+	}
+	bytes, _ := DefaultSize(service)
+	return fixedSize(bytes)
+}
+
+// defaultSizes are message sizes of services whose names have one of the words, in lower case. MODEL.md has
+// the sources.
+var defaultSizes = []struct {
+	words []string
+	bytes int64
+}{
+	{[]string{"hdfs", "hadoop", "storage", "nfs", "iscsi", "ceph", "backup", "replication"}, 64_000},
+	{[]string{"kafka", "broker", "pulsar"}, 16_000},
+}
+
+// otherSizeBytes is the message size of services that defaultSizes does not have. Half of the RPCs within
+// Google are smaller than 1.5 KB and 1% are larger than 196 KB; this is about the geometric mean.
+const otherSizeBytes = int64(16_000)
+
+// DefaultSize returns the message size, in bytes, of a service without a rule that states it, and whether the
+// name of the service determines it.
+func DefaultSize(service string) (bytes int64, known bool) {
+	name := strings.ToLower(service)
+	for _, d := range defaultSizes {
+		for _, word := range d.words {
+			if strings.Contains(name, word) {
+				return d.bytes, true
+			}
+		}
+	}
+	return otherSizeBytes, false
+}

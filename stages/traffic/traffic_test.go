@@ -1,0 +1,376 @@
+package traffic
+
+import (
+	"database/sql"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/queries/duckdb"
+	"parsimon/schema/columns"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
+)
+
+const secondNS = int64(1e9)
+
+// written returns the flows that Write makes of intervals and of flows that stay whole.
+func written(t *testing.T, in Input, whole []workload.Row, parts []part) (rows []workload.Row) {
+	t.Helper()
+	var wholeTable, partTable, out tables.Memory
+	if err := workload.RowTable.Write(&wholeTable, whole); err != nil {
+		t.Fatal(err)
+	}
+	rec := columns.RecordOf(Parts, parts, func(p part) columns.Row {
+		return columns.Row{
+			"start_ns": p.StartNS, "end_ns": p.EndNS, "bytes": p.Bytes, "connection_id": p.Connection, "src": p.Src,
+			"dst": p.Dst, "service": p.Service, "vnet": p.VNet, "dscp": p.DSCP, "kind": p.Kind,
+		}
+	})
+	partTable.Records = append(partTable.Records, rec)
+	d := &Divided{nextID: 1000}
+	if err := d.Write(t.Context(), in, 1, Streams{wholeTable.Read(), partTable.Read()}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, rec := range out.Records {
+		rows = columns.Append(rows, rec)
+	}
+	return rows
+}
+
+// threeParts has an interval of each model, of 30, 60 and 90 seconds.
+func threeParts() []part {
+	return []part{
+		{StartNS: 0, EndNS: 30 * secondNS, Bytes: 1_234_567, Connection: 3, Kind: int16(Messages)},
+		{StartNS: 10 * secondNS, EndNS: 70 * secondNS, Bytes: 7_654_321, Connection: 4, Kind: int16(Paced)},
+		{StartNS: 20 * secondNS, EndNS: 110 * secondNS, Bytes: 999_999, Connection: 5, Kind: int16(Bulk)},
+	}
+}
+
+// all is the whole time of a workload.
+func all(rules Rules) Input { return Input{Rules: rules, FromNS: math.MinInt64, ToNS: math.MaxInt64} }
+
+func rulesOf(t *testing.T, texts ...string) Rules {
+	t.Helper()
+	rules := Rules{}
+	for _, text := range texts {
+		service, model, _ := strings.Cut(text, "=")
+		r, err := ParseRule(model, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules[service] = r
+	}
+	return rules
+}
+
+// If bytes of an interval were lost, sent twice or sent at another time, links would have another load than
+// in the log.
+func TestEveryIntervalHasItsBytes(t *testing.T) {
+	parts := threeParts()
+	whole := []workload.Row{{ID: 1, Connection: 1, StartNS: 15 * secondNS, SizeBytes: 77}}
+	rows := written(t, all(nil), whole, parts)
+	bytes := map[int64]int64{}
+	counts := map[int64]int{}
+	ids := map[int64]bool{}
+	for i, r := range rows {
+		bytes[r.Connection] += r.SizeBytes
+		counts[r.Connection]++
+		ids[r.ID] = true
+		if i > 0 && r.StartNS < rows[i-1].StartNS {
+			t.Fatalf("flow %d starts at %d ns, before the flow in the row above", r.ID, r.StartNS)
+		}
+		if r.Background != (r.Connection == 4) || r.Synthetic != (r.Connection != 1) {
+			t.Errorf("connection %d: background %v, synthetic %v", r.Connection, r.Background, r.Synthetic)
+		}
+		for _, p := range parts {
+			if r.Connection == p.Connection && (r.StartNS < p.StartNS || r.StartNS >= p.EndNS || r.SizeBytes < 1) {
+				t.Errorf("%d bytes start at %d ns, outside the interval %+v", r.SizeBytes, r.StartNS, p)
+			}
+		}
+	}
+	for _, p := range parts {
+		if bytes[p.Connection] != p.Bytes {
+			t.Errorf("connection %d sends %d bytes, want %d", p.Connection, bytes[p.Connection], p.Bytes)
+		}
+	}
+	// 1,234,567 bytes are 77 messages of 16,000 bytes and the rest; 7,654,321 are 479 pieces at most as large.
+	if counts[1] != 1 || counts[3] != 78 || counts[4] != 479 || counts[5] != 1 {
+		t.Errorf("flows by connection: %v", counts)
+	}
+	if len(ids) != len(rows) {
+		t.Errorf("%d ids of %d flows", len(ids), len(rows))
+	}
+}
+
+// If the flows of a part of the time depended on where the part begins, --from and --to would show other
+// traffic than the whole run has at that time.
+func TestPartHasTheFlowsOfTheWhole(t *testing.T) {
+	from := 25 * secondNS
+	to := 55 * secondNS
+	in := all(nil)
+	content := func(rows []workload.Row) (list []string) {
+		for _, r := range rows {
+			if r.StartNS >= from && r.StartNS < to {
+				list = append(list, fmt.Sprint(r.Connection, r.StartNS, r.SizeBytes))
+			}
+		}
+		return list
+	}
+	parts := threeParts()[:2]
+	want := content(written(t, in, nil, parts))
+	in.FromNS = from
+	in.ToNS = to
+	rows := written(t, in, nil, parts)
+	got := content(rows)
+	if !slices.Equal(got, want) || len(got) != len(rows) {
+		t.Errorf("%d flows, %d within the part, want %d", len(rows), len(got), len(want))
+	}
+	// Bulk is the exception: it has the share of its bytes.
+	rows = written(t, in, nil, threeParts()[2:])
+	if len(rows) != 1 || rows[0].StartNS != from || rows[0].SizeBytes != 333_333 {
+		t.Errorf("bulk within the part: %+v", rows)
+	}
+}
+
+// Messages at equal distances, or all at the beginning, would meet other queues than those of a Poisson
+// process.
+func TestMessagesArePoisson(t *testing.T) {
+	const n = 100_000
+	p := part{EndNS: 1000 * secondNS, Bytes: n * 16_000, Connection: 9}
+	rows := written(t, all(nil), nil, []part{p})
+	if len(rows) != n {
+		t.Fatalf("%d messages, want %d", len(rows), n)
+	}
+	var counts [1000]float64 // by second; mean 100
+	for _, r := range rows {
+		counts[r.StartNS/secondNS]++
+	}
+	variance := 0.0
+	for _, c := range counts {
+		variance += (c - 100) * (c - 100) / 1000
+	}
+	if variance < 85 || variance > 115 { // 100 ± 3.4 standard errors
+		t.Errorf("variance of the messages in a second is %v, want that of a Poisson process, 100", variance)
+	}
+	d := 0.0 // Kolmogorov and Smirnov's distance from the uniform distribution
+	for i, r := range rows {
+		d = max(d, math.Abs(float64(r.StartNS)/float64(p.EndNS)-(float64(i)+0.5)/n))
+	}
+	if d > 1.95/math.Sqrt(n) { // exceeded with a probability of 0.1%
+		t.Errorf("the starts are %v from uniform", d)
+	}
+}
+
+// If pieces of paced traffic came in bursts, background would cause queues that the connection does not.
+func TestPiecesAreEvenlySpaced(t *testing.T) {
+	rows := written(t, all(nil), nil, threeParts()[1:2])
+	distance := float64(60*secondNS) / float64(len(rows))
+	for i := 1; i < len(rows); i++ {
+		ns := rows[i].StartNS - rows[i-1].StartNS
+		if math.Abs(float64(ns)-distance) > 1 {
+			t.Fatalf("piece %d begins %d ns after the one before, want %.0f", i, ns, distance)
+		}
+	}
+	if rows[0].StartNS > 10*secondNS+int64(distance) {
+		t.Errorf("the first piece begins at %d ns", rows[0].StartNS)
+	}
+}
+
+// divideCase is a connection of table intervals, with equal records of 60 s if gap is 0.
+type divideCase struct {
+	name       string
+	service    string
+	records    int
+	lengthNS   int64 // of a record
+	bytes      int64 // of a record
+	packets    string
+	want       int // a Kind; -1: it stays whole
+	wantStated int // with a rule for every service
+}
+
+const linkBytes = 75_000_000_000 // what 10 Gbps carry in 60 s
+
+// The choice of a model must not depend on more than the documented limits.
+func TestRuleAtItsEdges(t *testing.T) {
+	minute := 60 * secondNS
+	cases := []divideCase{
+		{"two records in two minutes", "a", 2, minute, 1000, "1", -1, -1},
+		{"two records in more than two minutes", "a", 2, minute + 1, 1_000_000, "1000", 0, 2},
+		{"three short records", "a", 3, secondNS, 1_000_000, "1000", 0, 2},
+		{"one record of a minute", "a", 1, minute, 1_000_000, "1000", -1, -1},
+		{"one record of an hour", "a", 1, 60 * minute, 1_000_000, "1000", 0, 2},
+		{"packets of 80 bytes", "a", 3, minute, 80_000, "1000", 1, 2},
+		{"packets of more than 80 bytes", "a", 3, minute, 80_001, "1000", 0, 2},
+		{"packets of 80 bytes at a high rate", "a", 3, minute, linkBytes, "1000000000", 1, 2},
+		{"a quarter of the link", "a", 3, minute, linkBytes / 4, "10000000", 2, 2},
+		{"less than a quarter of the link", "a", 3, minute, linkBytes/4 - 1, "10000000", 0, 2},
+		{"packets of 700 bytes", "a", 3, minute, 35_000_000_000, "50000000", 2, 2},
+		{"packets of less than 700 bytes", "a", 3, minute, 34_999_999_999, "50000000", 0, 2},
+		{"packets of unknown size", "a", 3, minute, linkBytes / 4, "NULL", 2, 2},
+		{"few bytes in packets of unknown size", "a", 3, minute, 60, "NULL", 0, 2},
+		{"a service with a rule", "db", 3, minute, linkBytes, "50000000", 0, 0},
+	}
+	chosen := kinds(t, rulesOf(t, "db=messages"), cases)
+	stated := kinds(t, rulesOf(t, "db=messages:1KB", "*=bulk"), cases)
+	for i, c := range cases {
+		if chosen[i] != c.want || stated[i] != c.wantStated {
+			t.Errorf("%s: %d, and %d with a rule for every service; want %d and %d", c.name, chosen[i], stated[i],
+				c.want, c.wantStated)
+		}
+	}
+}
+
+// opened returns a database with tables flows and intervals of the cases, and the input that reads them.
+func opened(t *testing.T, rules Rules, cases []divideCase) (*sql.DB, Input) {
+	t.Helper()
+	db, err := duckdb.Open(t.Context(), duckdb.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // it was only read
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	in := all(rules)
+	in.Flows = "flows"
+	in.Intervals = "intervals"
+	in.Network = n
+	in.Dir = t.TempDir()
+	run := func(format string, args ...any) {
+		if _, err := db.ExecContext(t.Context(), fmt.Sprintf(format, args...)); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+	}
+	hosts := n.Hosts()
+	run("CREATE TABLE flows (flow_id BIGINT, src INTEGER, dst INTEGER, size_bytes BIGINT, start_ns BIGINT, " +
+		"service VARCHAR, vnet VARCHAR, synthetic_start BOOLEAN, dscp SMALLINT, connection_id BIGINT, " +
+		"background BOOLEAN)")
+	run("CREATE TABLE intervals (flow_id BIGINT, start_ns BIGINT, end_ns BIGINT, bytes BIGINT, packets BIGINT)")
+	for id, c := range cases {
+		run("INSERT INTO flows VALUES (%d, %d, %d, %d, 0, %s, 'v', true, 7, %d, false)", id, hosts[0], hosts[1],
+			c.bytes*int64(c.records), duckdb.Quote(c.service), id)
+		for k := range c.records {
+			at := int64(k) * c.lengthNS
+			run("INSERT INTO intervals VALUES (%d, %d, %d, %d, %s)", id, at, at+c.lengthNS, c.bytes, c.packets)
+		}
+	}
+	return db, in
+}
+
+// kinds returns the model of each connection.
+func kinds(t *testing.T, rules Rules, cases []divideCase) (list []int) {
+	t.Helper()
+	db, in := opened(t, rules, cases)
+	d, err := Divide(t.Context(), db, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, c := range cases {
+		var kind, n int
+		text := fmt.Sprintf("SELECT coalesce(any_value(kind), -1), count(*) FROM %s WHERE connection_id = %d",
+			duckdb.ScanParquet(d.PartsFile), id)
+		if err := db.QueryRowContext(t.Context(), text).Scan(&kind, &n); err != nil {
+			t.Fatal(err)
+		}
+		whole := 0
+		text = fmt.Sprintf("SELECT count(*) FROM %s WHERE flow_id = %d", duckdb.ScanParquet(d.WholeFile), id)
+		if err := db.QueryRowContext(t.Context(), text).Scan(&whole); err != nil {
+			t.Fatal(err)
+		}
+		if kind >= 0 && (n != c.records || whole != 0) || kind < 0 && whole != 1 {
+			t.Errorf("%s: %d intervals and %d whole flows", c.name, n, whole)
+		}
+		list = append(list, kind)
+	}
+	if err := d.Remove(); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(in.Dir)
+	if err != nil || len(left) != 1 { // the models
+		t.Errorf("%d files are left, %v", len(left), err)
+	}
+	return list
+}
+
+// The summary must say which sizes are guesses.
+func TestGroupsSayWhatIsAssumed(t *testing.T) {
+	minute := 60 * secondNS
+	cases := []divideCase{
+		{"", "kafka-eu", 3, minute, 3000, "NULL", 0, 0}, {"", "web", 3, minute, 2000, "NULL", 0, 0},
+		{"", "db", 3, minute, 1000, "NULL", 0, 0}, {"", "acks", 3, minute, 40, "1", 1, 1},
+	}
+	db, in := opened(t, rulesOf(t, "db=messages:8KB"), cases)
+	d, err := Divide(t.Context(), db, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Group{
+		{Service: "kafka-eu", Model: "messages", Connections: 1, Bytes: 9000, SizeBytes: 16_000},
+		{Service: "web", Model: "messages", Connections: 1, Bytes: 6000, SizeBytes: 16_000, Assumed: true},
+		{Service: "db", Model: "messages", Connections: 1, Bytes: 3000, SizeBytes: 8000},
+		{Service: "acks", Model: "paced", Kind: Paced, Connections: 1, Bytes: 120, SizeBytes: 16_000},
+	}
+	if !slices.Equal(d.Groups, want) {
+		t.Errorf("groups %+v\nwant %+v", d.Groups, want)
+	}
+	notes := Notes(d.Groups)
+	const guess = "which is a guess"
+	if len(notes) != 4 || !strings.Contains(notes[1], guess) || strings.Contains(notes[2], guess) {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// Nothing in a lake is trusted: such intervals would stop the stream or divide by zero.
+func TestImpossibleIntervalsAreRefused(t *testing.T) {
+	for _, bad := range []string{"5, 5, 1, 1", "5, 4, 1, 1", "0, 9, 0, 1", "0, 9, -5, NULL", "0, 9, 5, 0",
+		"0, 9223372036854775807, 5, 1"} {
+		db, in := opened(t, nil, []divideCase{{"", "web", 3, secondNS, 3000, "NULL", 0, 0}})
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO intervals VALUES (0, "+bad+")"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Divide(t.Context(), db, in)
+		if err == nil || !strings.Contains(err.Error(), "flow 0 ") {
+			t.Errorf("(%s): %v", bad, err)
+		}
+	}
+}
+
+// Such a number of flows would fill the disk before anybody sees an estimate.
+func TestTooManyFlowsAreRefused(t *testing.T) {
+	db, in := opened(t, rulesOf(t, "web=messages:1B"),
+		[]divideCase{{"", "web", 3, secondNS, 1 << 32, "NULL", 0, 0}})
+	_, err := Divide(t.Context(), db, in)
+	if err == nil || !strings.Contains(err.Error(), `service "web"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A rule that means nothing must not be treated as another one.
+func TestParseRule(t *testing.T) {
+	named := func(name string) (*workload.SizeCDF, error) {
+		if name != "cache" {
+			return nil, fmt.Errorf("no %s", name)
+		}
+		return workload.NewSizeCDF([]workload.SizePoint{{Bytes: 10, Percent: 50}, {Bytes: 20, Percent: 100}})
+	}
+	for text, want := range map[string]string{
+		"messages": "messages", "messages:16KB": "messages:16000", "messages:5": "messages:5", "paced": "paced",
+		"bulk": "bulk", "messages:cache": "messages:cache",
+	} {
+		r, err := ParseRule(text, named)
+		if err != nil || r.Text != want {
+			t.Errorf("%s: %q, %v", text, r.Text, err)
+		}
+	}
+	for _, bad := range []string{
+		"", "message", "messages:", "messages:0", "messages:2TiB", "messages:x", "paced:5", "bulk:", "messages:-5",
+		"messages:1.5B",
+	} {
+		if _, err := ParseRule(bad, named); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}

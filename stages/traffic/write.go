@@ -1,0 +1,338 @@
+package traffic
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/rng"
+	"parsimon/stages/workload"
+)
+
+// Streams read the files of a Divided.
+type Streams struct{ Whole, Parts schema.Batches }
+
+// Write writes the flows of a part of a workload in start order. It closes the streams. A flow that is a part
+// of a connection has an id above those of the workload, and the path of the connection. Its start does not
+// depend on which part of the workload is written.
+func (d *Divided) Write(
+	ctx context.Context, in Input, seed uint64, from Streams, out schema.Sink,
+) error {
+	w := &writer{Input: in, seed: seed, nextID: d.nextID, out: out, texts: map[string]string{}}
+	w.whole.in = from.Whole
+	w.parts.in = from.Parts
+	err := w.write(ctx)
+	w.whole.release()
+	w.parts.release()
+	return errors.Join(err, from.Whole.Close(), from.Parts.Close())
+}
+
+// A part is a row of table Parts.
+type part struct {
+	StartNS    int64 `col:"start_ns"`
+	EndNS      int64 `col:"end_ns"`
+	Bytes      int64 `col:"bytes"`
+	Connection int64 `col:"connection_id"`
+	Src        int32 `col:"src"`
+	Dst        int32 `col:"dst"`
+	workload.Labels
+	DSCP int16 `col:"dscp"`
+	Kind int16 `col:"kind"`
+}
+
+// A writer merges the flows that stay whole with those of the open intervals.
+type writer struct {
+	Input
+	seed   uint64
+	nextID int64
+	out    schema.Sink
+	rows   []workload.Row // not written yet
+	whole  cursor[workload.Row]
+	parts  cursor[part]
+	open   intervals
+	texts  map[string]string // labels that outlast their batch
+}
+
+func (w *writer) write(ctx context.Context) error {
+	for {
+		err := errors.Join(w.whole.read(), w.parts.read())
+		if err != nil {
+			return err
+		}
+		whole := w.whole.row
+		next := w.parts.row
+		firstNS := int64(math.MaxInt64) // of the flows that are known
+		if whole != nil {
+			firstNS = whole.StartNS
+		}
+		if len(w.open) > 0 {
+			firstNS = min(firstNS, w.open[0].atNS)
+		}
+		switch {
+		case next != nil && next.StartNS <= firstNS:
+			w.begin(next)
+			w.parts.row = nil
+		case whole != nil && whole.StartNS == firstNS:
+			row := *whole
+			row.Labels = w.labels(row.Labels)
+			w.rows = append(w.rows, row)
+			w.whole.row = nil
+		case len(w.open) > 0:
+			w.emit()
+		default:
+			return w.flush(ctx)
+		}
+		if len(w.rows) >= columns.BatchRows {
+			if err := w.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// labels returns labels that outlast their batch.
+func (w *writer) labels(l workload.Labels) workload.Labels {
+	kept := func(text string) string {
+		known, ok := w.texts[text]
+		if !ok {
+			known = workload.Labels{Service: text}.Clone().Service
+			w.texts[known] = known
+		}
+		return known
+	}
+	return workload.Labels{Service: kept(l.Service), VNet: kept(l.VNet)}
+}
+
+func (w *writer) flush(ctx context.Context) error {
+	err := cmp.Or(ctx.Err(), workload.RowTable.Write(w.out, w.rows))
+	w.rows = w.rows[:0]
+	return err
+}
+
+// begin opens an interval, unless none of its flows starts in the part of the workload.
+func (w *writer) begin(p *part) {
+	i := &interval{part: *p}
+	i.Labels = w.labels(p.Labels)
+	switch Kind(i.Kind) {
+	case Messages:
+		i.flows = messagesOf(p, w.Rules.sizes(i.Service), w.seed)
+	case Paced:
+		i.flows = piecesOf(p, w.seed)
+	default:
+		i.flows = w.bulkOf(p)
+	}
+	more := i.next()
+	for more && i.atNS < w.FromNS {
+		more = i.next()
+	}
+	if more && i.atNS < w.ToNS {
+		heap.Push(&w.open, i)
+	}
+}
+
+// emit writes the first flow of the open intervals.
+func (w *writer) emit() {
+	i := w.open[0]
+	w.rows = append(w.rows, workload.Row{
+		ID: w.nextID, Src: i.Src, Dst: i.Dst, SizeBytes: i.size, StartNS: i.atNS, Labels: i.Labels, Synthetic: true,
+		DSCP: i.DSCP, Connection: i.Connection, Background: Kind(i.Kind) == Paced,
+	})
+	w.nextID++
+	if i.next() && i.atNS < w.ToNS {
+		heap.Fix(&w.open, 0)
+		return
+	}
+	heap.Pop(&w.open)
+}
+
+// An interval is an open interval of a connection. It knows its next flow.
+type interval struct {
+	part
+	atNS  int64 // start of the next flow
+	size  int64 // bytes of the next flow
+	flows interface {
+		// next returns the start and the size of the next flow; ok is false after the last one.
+		next() (atNS, size int64, ok bool)
+	}
+}
+
+func (i *interval) next() (ok bool) {
+	i.atNS, i.size, ok = i.flows.next()
+	return ok
+}
+
+// intervals is a heap, by the start of the next flow.
+type intervals []*interval
+
+func (h intervals) Len() int { return len(h) }
+
+func (h intervals) Less(i, j int) bool {
+	a := h[i]
+	b := h[j]
+	if a.atNS != b.atNS {
+		return a.atNS < b.atNS
+	}
+	return cmp.Or(cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.StartNS, b.StartNS)) < 0
+}
+
+func (h intervals) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *intervals) Push(x any) { *h = append(*h, x.(*interval)) }
+
+// Pop implements heap.Interface.
+func (h *intervals) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return x
+}
+
+// atNS returns the time at which a share of the interval has passed.
+func (p *part) atNS(share float64) int64 {
+	length := p.EndNS - p.StartNS
+	return p.StartNS + min(int64(share*float64(length)), length-1)
+}
+
+// stream returns a random stream of the interval.
+func (p *part) stream(seed, purpose uint64) rng.Stream {
+	return rng.New(seed, rng.Traffic, uint64(p.Connection), uint64(p.StartNS), purpose)
+}
+
+// messages draws messages until they have all bytes of the interval; the last one has the rest. Given their
+// number, the starts of a Poisson process are independent and uniform, and they are drawn in order: the first
+// of n is the minimum of n uniform numbers.
+type messages struct {
+	part  *part
+	left  int64 // bytes
+	count int64 // messages to come
+	share float64
+	sizes *workload.SizeCDF
+	size  rng.Stream
+	start rng.Stream
+}
+
+func messagesOf(p *part, sizes *workload.SizeCDF, seed uint64) *messages {
+	m := &messages{part: p.clone(), left: p.Bytes, sizes: sizes}
+	m.size = p.stream(seed, 0)
+	m.start = p.stream(seed, 1)
+	draws := m.size
+	for left := p.Bytes; left > 0; m.count++ {
+		left -= sizes.Size(draws.Float64())
+	}
+	return m
+}
+
+func (m *messages) next() (atNS, size int64, ok bool) {
+	if m.count == 0 {
+		return 0, 0, false
+	}
+	size = min(m.left, m.sizes.Size(m.size.Float64()))
+	m.left -= size
+	later := math.Pow(1-m.start.Float64(), 1/float64(m.count)) // of the time that is left
+	m.share = 1 - float64((1-m.share)*later)
+	m.count--
+	return m.part.atNS(m.share), size, true
+}
+
+// pieces divides the bytes of an interval into equal pieces at equal distances. The first one begins at a
+// random time within the first distance.
+type pieces struct {
+	part      *part
+	at, count int64
+	phase     float64
+}
+
+func piecesOf(p *part, seed uint64) *pieces {
+	draw := p.stream(seed, 0)
+	return &pieces{part: p.clone(), count: (p.Bytes + pieceBytes - 1) / pieceBytes, phase: draw.Float64()}
+}
+
+func (x *pieces) next() (atNS, size int64, ok bool) {
+	if x.at == x.count {
+		return 0, 0, false
+	}
+	size = x.part.Bytes / x.count
+	if x.at < x.part.Bytes%x.count {
+		size++
+	}
+	atNS = x.part.atNS((float64(x.at) + x.phase) / float64(x.count))
+	x.at++
+	return atNS, size, true
+}
+
+// bulk is one flow. If the part of the workload begins within the interval, it begins then, with the bytes of
+// the rest of the interval. The bytes after the end of the part are left out.
+type bulk struct {
+	atNS, size int64
+	ended      bool
+}
+
+func (w *writer) bulkOf(p *part) *bulk {
+	fromNS := max(p.StartNS, w.FromNS)
+	toNS := min(p.EndNS, w.ToNS)
+	share := float64(toNS-fromNS) / float64(p.EndNS-p.StartNS)
+	return &bulk{atNS: fromNS, size: max(1, int64(math.Round(share*float64(p.Bytes))))}
+}
+
+func (b *bulk) next() (atNS, size int64, ok bool) {
+	ok = !b.ended
+	b.ended = true
+	return b.atNS, b.size, ok
+}
+
+// clone returns a copy that outlasts the batch, without labels.
+func (p *part) clone() *part {
+	c := *p
+	c.Labels = workload.Labels{}
+	return &c
+}
+
+// A cursor reads rows one at a time.
+type cursor[T any] struct {
+	in    schema.Batches
+	rows  []T
+	batch arrow.Record // of rows; nil: none
+	at    int
+	row   *T // the current row, nil if it is used up
+	ended bool
+}
+
+// read makes row the next row, unless it is in use or all rows are read.
+func (c *cursor[T]) read() error {
+	if c.row != nil || c.ended {
+		return nil
+	}
+	for c.at == len(c.rows) {
+		c.release()
+		rows, rec, err := columns.Next(c.in, c.rows)
+		if errors.Is(err, io.EOF) {
+			c.ended = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c.rows = rows
+		c.batch = rec
+		c.at = 0
+	}
+	c.row = &c.rows[c.at]
+	c.at++
+	return nil
+}
+
+func (c *cursor[T]) release() {
+	if c.batch != nil {
+		c.batch.Release()
+		c.batch = nil
+	}
+}
