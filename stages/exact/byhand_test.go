@@ -117,7 +117,8 @@ func TestFlowsThatAreLeft(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	const start = 5_000_000
 	other := workload.Row{ID: 2, Src: 1, Dst: 2, SizeBytes: 1000, StartNS: start}
-	flows := methodtest.FlowRecord(smallFlow(1, 0, 1_000_000, start), other)
+	background := workload.Row{ID: 3, Src: 2, Dst: 1, SizeBytes: 1000, StartNS: start, Background: true}
+	flows := methodtest.FlowRecord(smallFlow(1, 0, 1_000_000, start), other, background)
 	left := 0
 	_, err := Simulate(t.Context(), m, methodtest.Table(flows).Read(), Options{EndNS: start + 100_000}, Tables{
 		Report: func(rows []tables.SlowdownRow) error {
@@ -126,15 +127,15 @@ func TestFlowsThatAreLeft(t *testing.T) {
 			}
 			return nil
 		},
-		Left: func(r tables.SlowdownRow, bytes int64) {
+		Left: func(r LeftFlow) {
 			left++
 			// 1,000 packets take 2 µs, and 1,001 transmissions of 838.4 ns.
 			if r.FlowID != 1 || r.IdealNS != 841_239 || r.StartNS != start || r.WindowNS != 0 ||
-				r.SizeBytes != 1_000_000 {
+				r.SizeBytes != 1_000_000 || r.Connection != 1 || r.Background {
 				t.Errorf("left: %+v", r)
 			}
-			if bytes > 887_000 || bytes < 875_000 {
-				t.Errorf("%d bytes are left", bytes)
+			if r.Bytes > 887_000 || r.Bytes < 875_000 {
+				t.Errorf("%d bytes are left", r.Bytes)
 			}
 		},
 	})
