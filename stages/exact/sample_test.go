@@ -40,8 +40,10 @@ func TestSampleExact(t *testing.T) {
 	fcts, hops, _, _ := simulated(t, n, flows)
 	fct, delay := map[int64]int64{}, map[int64]float64{}
 	row := methodtest.Ints64(fcts, "flow_row")
+	ideal := methodtest.Ints64(fcts, "ideal_ns")
 	for i, ns := range methodtest.Ints64(fcts, "fct_ns") {
-		fct[row[i]], delay[row[i]] = ns, float64(ns-methodtest.Ints64(fcts, "ideal_ns")[i])
+		fct[row[i]] = ns
+		delay[row[i]] = float64(ns - ideal[i])
 	}
 	slowdowns, contributions := &tables.Memory{}, &tables.Memory{}
 	s := NewSampler(methodtest.DCTCP(t, n))
@@ -54,16 +56,19 @@ func TestSampleExact(t *testing.T) {
 			t.Fatalf("chunk %v: %v", chunk, err)
 		}
 	}
-	if sampled := len(methodtest.Ints64(slowdowns, "flow_row")); sampled != 3000 {
-		t.Fatalf("%d flows sampled, want 3000", sampled)
+	count := len(methodtest.Ints64(slowdowns, "flow_row"))
+	if count != 3000 {
+		t.Fatalf("%d flows sampled, want 3000", count)
 	}
+	sampled := methodtest.Ints64(slowdowns, "fct_ns")
 	for i, row := range methodtest.Ints64(slowdowns, "flow_row") {
-		if int64(i) != row || methodtest.Ints64(slowdowns, "fct_ns")[i] != fct[row] {
-			t.Fatalf("row %d: flow %d with an FCT of %d ns, simulated %d", i, row, methodtest.Ints64(slowdowns, "fct_ns")[i], fct[row])
+		if int64(i) != row || sampled[i] != fct[row] {
+			t.Fatalf("row %d: flow %d with an FCT of %d ns, simulated %d", i, row, sampled[i], fct[row])
 		}
 	}
 	delayed := 0
 	waits := methodtest.Floats64(contributions, "wait_ns")
+	of := methodtest.Ints64(contributions, "flow_row")
 	for i, ns := range methodtest.Floats64(contributions, "delay_ns") {
 		if ns < waits[i] || waits[i] < 0 {
 			t.Fatalf("a hop contributes %v ns, of them %v of waiting", ns, waits[i])
@@ -71,7 +76,7 @@ func TestSampleExact(t *testing.T) {
 		if ns > 0 {
 			delayed++
 		}
-		delay[methodtest.Ints64(contributions, "flow_row")[i]] -= ns
+		delay[of[i]] -= ns
 	}
 	for row, left := range delay {
 		if left > 0.5 || left < -0.5 {

@@ -105,8 +105,9 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 		t.Errorf("buckets have %d delays, want 9000", total)
 	}
 	size := map[int64]int64{}
+	bytes := methodtest.Ints64(in, "size_bytes")
 	for i, row := range methodtest.Ints64(in, "flow_row") {
-		size[row] = methodtest.Ints64(in, "size_bytes")[i]
+		size[row] = bytes[i]
 	}
 	last := int64(-1)
 	var rank float64
