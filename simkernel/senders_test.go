@@ -165,7 +165,7 @@ func TestSwiftByHand(t *testing.T) {
 	}{
 		{0, target - 1, 10}, {100, 2 * target, 6}, {200, 2 * target, 6},
 		// The window is 10.8 packets, whose target is 37.34 µs: a cut by 0.8 of 31.74 µs of 69.08.
-		{100 + int64(2*target), 2 * target, 3.79453}, {900e6, 900e6, 3.79453}, {2e9, 900e6, 1.897265},
+		{100 + int64(2*target), 2 * target, 3.794541}, {900e6, 900e6, 3.794541}, {2e9, 900e6, 1.897271},
 		// A packet more, divided by the window of 3.415 packets, and then of 3.708.
 		{2.1e9, 20e6, 2.05994}, {5e9, 1, 2.20977},
 	} {

@@ -2,6 +2,7 @@ package diagnose_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"parsimon/schema"
@@ -10,7 +11,9 @@ import (
 	"parsimon/stages/estimators"
 	"parsimon/stages/method"
 	"parsimon/stages/methodtest"
+	"parsimon/stages/moves"
 	"parsimon/stages/step"
+	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
 )
 
@@ -73,6 +76,21 @@ func TestStepOfEveryEstimator(t *testing.T) {
 			if (warned > 0) != (limited && cases) {
 				t.Errorf("%s, limited buffers %v: %d warnings of %v", e, limited, warned, kinds)
 			}
+		}
+	}
+}
+
+// An event after the last flow has finished changes nothing, and the estimate says so. Between the last
+// start and that time, it changes something.
+func TestRemarkAboutLateEvents(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	for fromNS, want := range map[int64]bool{3677: false, 3678: true} {
+		m := methodtest.DCTCP(t, n)
+		m.Moves = &moves.Moves{Events: []moves.Event{{Cable: [2]int32{0, 4}, Kind: moves.Delay, DelayNS: 2000,
+			FromNS: fromNS}}}
+		_, _, kinds := diagnosed(t, m, estimators.Exact, []workload.Row{{ID: 1, Dst: 3, SizeBytes: 1000}})
+		if slices.Contains(kinds, "flows") != want {
+			t.Errorf("from %d ns on: %v", fromNS, kinds)
 		}
 	}
 }
