@@ -353,8 +353,16 @@ func TestRefusedConstants(t *testing.T) {
 	for _, change := range []func(p *Params){
 		func(p *Params) { p.SetWindow(1 << 40) }, func(p *Params) { p.SetWindow(0) },
 		func(p *Params) { p.PayloadBytes = 1 << 16 },
-		func(p *Params) { p.Transport, p.TIMELY.LowNS, p.TIMELY.HighNS = TIMELY, 50, 50 },
-		func(p *Params) { p.Transport, p.DCQCN.MinMarkPerGbps, p.DCQCN.MaxMarkPerGbps = DCQCN, 5, 5 },
+		func(p *Params) {
+			p.Transport = TIMELY
+			p.TIMELY.LowNS = 50
+			p.TIMELY.HighNS = 50
+		},
+		func(p *Params) {
+			p.Transport = DCQCN
+			p.DCQCN.MinMarkPerGbps = 5
+			p.DCQCN.MaxMarkPerGbps = 5
+		},
 	} {
 		p := DefaultParams()
 		change(&p)

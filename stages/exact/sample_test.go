@@ -20,12 +20,16 @@ import (
 )
 
 // simulated runs a simulation of the whole network and returns all of its tables.
-func simulated(t *testing.T, n *topology.Network, flows arrow.Record) (fcts, hops, links *tables.Memory, loads *route.Loads) {
+func simulated(t *testing.T, n *topology.Network, flows arrow.Record) (fcts, hops, links *tables.Memory,
+	loads *route.Loads) {
 	t.Helper()
 	p := simkernel.DefaultParams()
 	_, loads = methodtest.Route(t, n, &p, flows)
-	fcts, hops, links = &tables.Memory{}, &tables.Memory{}, &tables.Memory{}
-	if _, err := Simulate(t.Context(), methodtest.Model(t, n, &p), methodtest.Table(flows).Read(), Options{Loads: loads},
+	fcts = &tables.Memory{}
+	hops = &tables.Memory{}
+	links = &tables.Memory{}
+	if _, err := Simulate(t.Context(), methodtest.Model(t, n, &p), methodtest.Table(flows).Read(),
+		Options{Loads: loads},
 		Tables{FCTs: fcts, Hops: hops, Links: links}); err != nil {
 		t.Fatal(err)
 	}
@@ -38,18 +42,21 @@ func TestSampleExact(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(6, 6)), 3000)
 	fcts, hops, _, _ := simulated(t, n, flows)
-	fct, delay := map[int64]int64{}, map[int64]float64{}
+	fct := map[int64]int64{}
+	delay := map[int64]float64{}
 	row := methodtest.Ints64(fcts, "flow_row")
 	ideal := methodtest.Ints64(fcts, "ideal_ns")
 	for i, ns := range methodtest.Ints64(fcts, "fct_ns") {
 		fct[row[i]] = ns
 		delay[row[i]] = float64(ns - ideal[i])
 	}
-	slowdowns, contributions := &tables.Memory{}, &tables.Memory{}
+	slowdowns := &tables.Memory{}
+	contributions := &tables.Memory{}
 	s := NewSampler(methodtest.DCTCP(t, n))
 	for _, chunk := range [][2]int64{{0, 1}, {1, 1700}, {1700, 3000}} {
 		part := methodtest.Table(flows.NewSlice(chunk[0], chunk[1])).Read()
-		err := s.Sample(context.Background(), slowdown.Chunk{FirstRow: chunk[0], Rows: chunk[1] - chunk[0], Flows: part},
+		err := s.Sample(context.Background(), slowdown.Chunk{FirstRow: chunk[0], Rows: chunk[1] - chunk[0],
+			Flows: part},
 			Simulated{FCTs: fcts.Read(), Hops: hops.Read()},
 			slowdown.Sink{Slowdowns: slowdowns, Contributions: contributions})
 		if err != nil {
@@ -93,7 +100,8 @@ func TestExactLinkStats(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(6, 7)), 3000)
 	_, hops, links, loads := simulated(t, n, flows)
-	wait, marks := make([]int64, len(n.Links)), make([]int64, len(n.Links))
+	wait := make([]int64, len(n.Links))
+	marks := make([]int64, len(n.Links))
 	for _, rec := range hops.Records {
 		marked := columns.Int32s(rec, "packets_marked")
 		for i, link := range columns.Int32s(rec, "link_id") {
@@ -101,19 +109,22 @@ func TestExactLinkStats(t *testing.T) {
 			marks[link] += int64(marked[i])
 		}
 	}
-	rec, marked := links.Records[0], int64(0)
+	rec := links.Records[0]
+	marked := int64(0)
 	if int(rec.NumRows()) != len(n.Links) {
 		t.Fatalf("%d rows for %d links", rec.NumRows(), len(n.Links))
 	}
 	for i, link := range columns.Int32s(rec, "link_id") {
 		sent := columns.Int64s(rec, "packets_sent")[i]
-		queue, at := columns.Int64s(rec, "max_queue_bytes")[i], columns.Int64s(rec, "max_queue_at_ns")[i]
+		queue := columns.Int64s(rec, "max_queue_bytes")[i]
+		at := columns.Int64s(rec, "max_queue_at_ns")[i]
 		if mean := columns.Float64s(rec, "mean_wait_ns")[i] * float64(sent); sent != loads.Links[link].Packets ||
 			mean < float64(wait[link])-1 || mean > float64(wait[link])+1 {
 			t.Errorf("link %d: %d packets wait %v ns; its flows' %d packets wait %d", link, sent, mean,
 				loads.Links[link].Packets, wait[link])
 		}
-		if got := columns.Int64s(rec, "packets_marked")[i]; got != marks[link] {
+		got := columns.Int64s(rec, "packets_marked")[i]
+		if got != marks[link] {
 			t.Errorf("link %d: %d packets marked, by flow %d", link, got, marks[link])
 		}
 		if wait[link] > 0 && (queue < 1048 || at < loads.FirstStartNS) || n.FromHost(link) && queue != 0 {
@@ -140,7 +151,8 @@ func TestSampleExactRefuses(t *testing.T) {
 		return &tables.Memory{Records: []arrow.Record{array.NewRecord(rec.Schema(), cols, rec.NumRows())}}
 	}
 	cases := map[string]struct{ fcts, hops *tables.Memory }{
-		"of the 4 hops":  {fcts, &tables.Memory{Records: []arrow.Record{hops.Records[0].NewSlice(1, hops.Records[0].NumRows())}}},
+		"of the 4 hops": {fcts, &tables.Memory{Records: []arrow.Record{hops.Records[0].NewSlice(1,
+			hops.Records[0].NumRows())}}},
 		"on this path":   {changed(fcts, schema.ExactFCTs, "ideal_ns", func(v []int64) { v[3]++ }), hops},
 		"an FCT of -1":   {changed(fcts, schema.ExactFCTs, "fct_ns", func(v []int64) { v[3] = -1 }), hops},
 		"below 0 at hop": {fcts, changed(hops, schema.ExactHops, "last_wait_ns", func(v []int64) { v[5] = -7 })},

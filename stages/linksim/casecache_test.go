@@ -65,7 +65,8 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, stats tables.Memory
-			done, err := sim.Simulate(t.Context(), step.Range{Hi: int64(len(n.Links))}, Input{Hops: hops.Read()}, &out, &stats)
+			done, err := sim.Simulate(t.Context(), step.Range{Hi: int64(len(n.Links))}, Input{Hops: hops.Read()},
+				&out, &stats)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,8 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			done.CachedCases != int64(len(store.results)) {
 			t.Errorf("%d: %+v, %d hits, %d stored", by, done, store.hits, len(store.results))
 		}
-		if _, _, moved := run(true, 777_777_777); moved.CachedCases != done.CachedCases {
+		_, _, moved := run(true, 777_777_777)
+		if moved.CachedCases != done.CachedCases {
 			t.Errorf("%d: moved in time, %d cases are cached, want %d", by, moved.CachedCases, done.CachedCases)
 		}
 		for _, damage := range []func([]byte) []byte{
@@ -124,7 +126,8 @@ func TestDigestOfBlocks(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[simkernel.Block]()) {
 		bytes += f.Type.Size()
 	}
-	if size := reflect.TypeFor[simkernel.Block]().Size(); size != bytes {
+	size := reflect.TypeFor[simkernel.Block]().Size()
+	if size != bytes {
 		t.Errorf("a block takes %d bytes, its fields %d", size, bytes)
 	}
 }
