@@ -110,8 +110,8 @@ func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
 		}
 		stats, err := ingest.File(ctx, m.Network, path, ingest.Options{
 			TmpDir: t.Session().TmpPath(), Seed: m.Spec.Seed, MemoryBytes: o.MemoryBytes, Threads: o.Workers,
-			MaxRejects: m.Spec.MaxRejects,
-		})
+			MaxRejects: m.Spec.MaxRejects, Open: parquet.OpenFile,
+		}, ingest.Tables{Flows: out})
 		// This also explains an error of reading the file.
 		if changed := of.CheckUnchanged(path); changed != nil {
 			return nil, changed
@@ -119,8 +119,7 @@ func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
 		if err != nil {
 			return nil, err
 		}
-		err = copyBatches(ctx, parquet.OpenFile(schema.Flows, stats.FlowsFile), out)
-		if err == nil && stats.Dependencies > 0 {
+		if stats.Dependencies > 0 {
 			in := parquet.OpenFile(schema.Dependencies, stats.DependenciesFile)
 			err = copyBatches(ctx, in, t.Sink(schema.Dependencies))
 		}

@@ -41,6 +41,7 @@ var (
 				"length of the range from start_ns that contains the start; 0 if the start is exact"},
 			{"samples", i64, true, "",
 				"number of sampled packets behind the record; 0 if it counts every packet; null if unknown"},
+			{"packets", i64, true, "", "packets, scaled by the sampling rate; null if unknown"},
 		}, Flows.Select("service", "vnet", "dscp")),
 	}
 	WorkloadIntervals = Table{

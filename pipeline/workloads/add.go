@@ -168,7 +168,14 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 			sources = append(sources, ingest.MergeSource{N: s.N, File: s.File, FileStats: s.FileStats})
 		}
 	}
-	stats, err := ingester.Merge(ctx, sources)
+	chunks := lake.NewFlowWriter(in.session, in.place(), in.Progress.Add)
+	defer chunks.Abandon()
+	intervals, err := in.session.Create(schema.WorkloadIntervals, in.place().File(schema.WorkloadIntervals, in.state.Merge.Next))
+	if err != nil {
+		return err
+	}
+	defer intervals.Abandon()
+	stats, err := ingester.Merge(ctx, sources, ingest.Tables{Flows: chunks, Intervals: intervals})
 	if err != nil {
 		return err
 	}
@@ -181,10 +188,12 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 		}
 		m.Files = append(m.Files, d)
 	}
-	chunks := lake.NewFlowWriter(in.session, in.place(), in.Progress.Add)
-	defer chunks.Abandon()
-	if err := columns.ForEach(parquet.OpenFile(schema.Flows, stats.FlowsFile), chunks.Write); err != nil {
-		return err
+	if in.Mapping.Records {
+		d, err := intervals.Commit()
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, d)
 	}
 	flows, err := chunks.Finish()
 	if err != nil {
@@ -198,9 +207,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	if err := in.tables(&m); err != nil {
 		return err
 	}
-	if m.Labels, err = ingester.Labels(ctx, names.Of(flows, in.file)); err != nil {
-		return err
-	}
+	m.Labels = stats.Labels
 	m.Next += max(1, len(flows))
 	in.state.Merge = m
 	return nil

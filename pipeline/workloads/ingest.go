@@ -15,6 +15,7 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
@@ -92,7 +93,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		return nil, err
 	}
 	defer in.session.Close()
-	in.TmpDir = in.session.TmpPath()
+	in.TmpDir, in.Open = in.session.TmpPath(), parquet.OpenFile
 	before, fresh, err := in.open(files, digests)
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ type Merged struct {
 }
 
 // mergeVersion is raised if the same records produce other flows, or if the content of the state changes.
-const mergeVersion = 10
+const mergeVersion = 11
 
 // A Chunk describes one data file of table flows and its file of table link_loads.
 type Chunk struct {

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,7 @@ import (
 // CSV has comments before its header alone, one column of each meaning, and lines that end with LF or CR LF.
 func TestCSV(t *testing.T) {
 	dir := t.TempDir()
-	ingest := func(text string, o Options) (Stats, error) {
+	ingest := func(text string, o Options) (tested, error) {
 		t.Helper()
 		file := filepath.Join(dir, "flows.csv")
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -24,7 +23,7 @@ func TestCSV(t *testing.T) {
 		}
 		o.Mapping, _ = FormatMapping("csv")
 		o.TmpDir, o.MemoryBytes, o.MaxRejects = t.TempDir(), 128<<20, 1
-		return File(context.Background(), topologytest.SmallNetwork(t), file, o)
+		return readFile(t, topologytest.SmallNetwork(t), file, o)
 	}
 	table := func(name, text string) string {
 		t.Helper()
@@ -156,7 +155,7 @@ func TestMemoryOfJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, _ := FormatMapping("gcp")
-	stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
+	stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
 		TmpDir: t.TempDir(), MemoryBytes: 128 << 20, Threads: 2})
 	if err != nil || stats.Flows != 16_000 {
 		t.Errorf("%d MB: %d flows, %v", text.Len()>>20, stats.Flows, err)

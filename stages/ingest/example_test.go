@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/pipeline/lake/parquet"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
 )
@@ -28,10 +31,15 @@ func ExampleFile() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	stats, err := ingest.File(context.Background(), net, file, ingest.Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 0.5})
+	stats, err := ingest.File(context.Background(), net, file, ingest.Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 0.5, Open: parquet.OpenFile}, ingest.Tables{Flows: discard{}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(stats.Rows, "rows,", stats.Flows, "flows,", stats.Reasons[0].Rows, "×", stats.Reasons[0].Reason)
 	// Output: 3 rows, 2 flows, 1 × dst is not a host of the topology
 }
+
+// discard is a sink that keeps nothing.
+type discard struct{}
+
+func (discard) Write(arrow.Record) error { return nil }

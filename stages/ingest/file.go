@@ -13,10 +13,10 @@ import (
 	"parsimon/stages/topology"
 )
 
-// File reads one flow file, of any mapping, into a Parquet file of table flows, sorted by start, and writes
-// the rows that cannot be simulated to another one, of table rejects. DuckDB does the work within the memory
-// limit and spills to TmpDir. More rejects than Options.MaxRejects are an error.
-func File(ctx context.Context, n *topology.Network, file string, o Options) (stats Stats, err error) {
+// File reads one flow file, of any mapping, into table flows, sorted by start, and writes the rows that cannot
+// be simulated to a Parquet file of table rejects. It works within the memory limit and spills to TmpDir. More
+// rejects than Options.MaxRejects are an error.
+func File(ctx context.Context, n *topology.Network, file string, o Options, out Tables) (stats Stats, err error) {
 	if o.Mapping == nil {
 		if o.Mapping, err = DetectFormat(file); err != nil { // other names are read as CSV
 			if o.Mapping, err = FormatMapping("csv"); err != nil {
@@ -40,7 +40,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 	stats = Stats{
 		Rows: f.Rows, Reverse: f.Reverse, SetAside: f.SetAside, Dependencies: f.Waits, ComputeSteps: f.ComputeSteps,
 	}
-	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}); err != nil {
+	if stats.MergeStats, err = in.Merge(ctx, []MergeSource{source}, out); err != nil {
 		return stats, inFile(file, err)
 	}
 	if f.Waits > 0 {
@@ -48,7 +48,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options) (sta
 			return stats, inFile(file, errors.New("column after: flow ids stand in several rows, which one is meant?"))
 		}
 		stats.DependenciesFile = filepath.Join(o.TmpDir, "dependencies.parquet")
-		if err := in.dependencies(ctx, &f, stats.FlowsFile, stats.DependenciesFile); err != nil {
+		if err := in.dependencies(ctx, &f, stats.flowsFile, stats.DependenciesFile); err != nil {
 			return stats, inFile(file, err)
 		}
 	}
@@ -98,6 +98,8 @@ type Options struct {
 	// longest applies; an empty port is any port.
 	Hosts, Labels string
 	LabelsFirst   bool // labels of the table win over those that the rows bring
+	// Open returns the rows of a Parquet file.
+	Open func(t schema.Table, file string) schema.Batches
 	// Domains are those that names may have or not: with example.com, web-7.example.com is web-7.
 	Domains []string
 	// OffFabric lists CIDRs. Rows with an address in one of them that is no host are set aside; "any" are all

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +15,7 @@ import (
 )
 
 // ingestFixture ingests a fixture with the hosts and labels tables of all fixtures.
-func ingestFixture(t *testing.T, format, file string) (Stats, error) {
+func ingestFixture(t *testing.T, format, file string) (tested, error) {
 	t.Helper()
 	m, err := FormatMapping(format)
 	if err != nil {
@@ -26,7 +25,7 @@ func ingestFixture(t *testing.T, format, file string) (Stats, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
-	return File(context.Background(), topologytest.SmallNetwork(t), file, Options{
+	return readFile(t, topologytest.SmallNetwork(t), file, Options{
 		Mapping: m, Hosts: filepath.Join(dir, "hosts.csv"), Labels: filepath.Join(dir, "labels.csv"),
 		TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 1, Seed: 1,
 	})
@@ -234,7 +233,7 @@ func TestStartsAreDrawn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
 			TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: seed, GapSigma: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +256,7 @@ func TestStartsAreDrawn(t *testing.T) {
 // A mapping of a user: rows that its WHERE leaves out are rejected, rows that it repeats are an error.
 func TestOwnMapping(t *testing.T) {
 	const header = "-- rows: flows\n-- reads: csv\n-- column: a\n-- column: b\n-- column: n\n-- column: t\n-- needs: a b\n\n"
-	run := func(query string) (Stats, error) {
+	run := func(query string) (tested, error) {
 		dir := t.TempDir()
 		mapping, data := filepath.Join(dir, "mine.sql"), filepath.Join(dir, "mine.csv")
 		for file, text := range map[string]string{mapping: header + query, data: "A;b;n;t\n0;1;10;2.5\n1;2;20;3\n2;3;30;3.25\n"} {
@@ -267,9 +266,9 @@ func TestOwnMapping(t *testing.T) {
 		}
 		m, err := ReadMapping(mapping)
 		if err != nil {
-			return Stats{}, err
+			return tested{}, err
 		}
-		return File(context.Background(), topologytest.SmallNetwork(t), data, Options{Mapping: m, TmpDir: t.TempDir(), MaxRejects: 1})
+		return readFile(t, topologytest.SmallNetwork(t), data, Options{Mapping: m, TmpDir: t.TempDir(), MaxRejects: 1})
 	}
 	stats, err := run(`SELECT "row", a AS src, b AS dst, n AS size_bytes, seconds_ns(t) AS start_ns FROM source WHERE a <> '1'`)
 	if err != nil || stats.Rows != 3 || stats.Flows != 2 || stats.Rejects != 1 {
@@ -321,7 +320,7 @@ func TestRepeatedRowsOfAFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte("FlowStart,srcport,octetCount,note\n"+c.rows), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file,
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file,
 			Options{Mapping: m, TmpDir: t.TempDir(), Seed: 1, SamplingRate: c.rate})
 		if err != nil || stats.Flows != 2 || stats.Rejects != 0 {
 			t.Fatalf("%+v, %v", stats, err)
@@ -348,7 +347,7 @@ func TestOwnMappingMemory(t *testing.T) {
 		}
 		m, err := ReadMapping(mapping)
 		if err == nil {
-			_, err = File(t.Context(), topologytest.SmallNetwork(t), data, Options{Mapping: m, TmpDir: t.TempDir()})
+			_, err = readFile(t, topologytest.SmallNetwork(t), data, Options{Mapping: m, TmpDir: t.TempDir()})
 		}
 		return err
 	}
@@ -464,7 +463,7 @@ func accountFor(t *testing.T, format string, text []byte) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
+	stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
 		Labels: filepath.Join("testdata", "labels.csv"), TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 1, Seed: 1})
 	if err != nil {
 		if !strings.Contains(err.Error(), "fuzz.txt") || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "INTERNAL") {

@@ -3,7 +3,6 @@ package ingest
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -17,14 +16,14 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-func ingestText(t *testing.T, text string, maxRejects float64) (Stats, error) {
+func ingestText(t *testing.T, text string, maxRejects float64) (tested, error) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "flows.csv")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return File(context.Background(), topologytest.SmallNetwork(t), file, Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
+	return readFile(t, topologytest.SmallNetwork(t), file, Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
 }
 
 // askParquet returns the result of a query over the file, rows joined by "; ".
@@ -107,7 +106,7 @@ func TestIngestRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "days") {
 		t.Errorf("a span of a century: %v", err)
 	}
-	_, err = File(context.Background(), topologytest.SmallNetwork(t), filepath.Join(t.TempDir(), "none.csv"), Options{TmpDir: t.TempDir()})
+	_, err = readFile(t, topologytest.SmallNetwork(t), filepath.Join(t.TempDir(), "none.csv"), Options{TmpDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "none.csv") {
 		t.Errorf("missing file: %v", err)
 	}
@@ -115,7 +114,7 @@ func TestIngestRefuses(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("PAR1 but not really PAR1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err = File(context.Background(), topologytest.SmallNetwork(t), bad, Options{TmpDir: t.TempDir()})
+	_, err = readFile(t, topologytest.SmallNetwork(t), bad, Options{TmpDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "bad.parquet") {
 		t.Errorf("damaged Parquet: %v", err)
 	}
@@ -146,7 +145,7 @@ func TestIngestNumbersFlows(t *testing.T) {
 }
 
 // ingestFile ingests a file of the given name.
-func ingestFile(t *testing.T, name string, data []byte) (Stats, error) {
+func ingestFile(t *testing.T, name string, data []byte) (tested, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -161,7 +160,7 @@ func ingestFile(t *testing.T, name string, data []byte) (Stats, error) {
 			t.Fatal(err)
 		}
 	}
-	stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 0})
+	stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 0})
 	if err != nil && strings.Contains(err.Error(), "\n") || err != nil && !strings.Contains(err.Error(), name) {
 		t.Errorf("%s: an error of several lines, or without the file: %v", name, err)
 	}
@@ -267,7 +266,7 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if _, err := File(context.Background(), topologytest.SmallNetwork(t), dir, Options{TmpDir: dir}); err == nil || !strings.Contains(err.Error(), dir+": is a directory") {
+	if _, err := readFile(t, topologytest.SmallNetwork(t), dir, Options{TmpDir: dir}); err == nil || !strings.Contains(err.Error(), dir+": is a directory") {
 		t.Errorf("a directory: %v", err)
 	}
 }
@@ -301,7 +300,7 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 		if err := os.WriteFile(file, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{TmpDir: t.TempDir(), MaxRejects: 1})
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{TmpDir: t.TempDir(), MaxRejects: 1})
 		if err != nil {
 			t.Errorf("%s: %v", c.typ, err)
 			continue

@@ -12,6 +12,7 @@
 //	                ▼ one per connection and burst, starts drawn within the resolution of the log
 //	           table flows     table rejects                   records = flows + merged + rejects (Ingester.Merge)
 //
+// Package connections has the merge.
 // File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and
 // README.md documents the format. DuckDB does the work (steps), within a memory limit, and spills to
 // Options.TmpDir, where the results are left as Parquet files.
@@ -56,10 +57,7 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 	if in.db, in.duck, err = connect(ctx, in.limits("duckdb")); err != nil {
 		return nil, err
 	}
-	if err = registerStartDraw(in.conn, in.o.Seed, in.o.GapSigma); err == nil {
-		err = errors.Join(in.book.setOff(in.o.OffFabric), in.readBook(ctx))
-	}
-	if err != nil {
+	if err = errors.Join(in.book.setOff(in.o.OffFabric), in.readBook(ctx)); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
@@ -298,20 +296,16 @@ func (c flowColumn) whole() bool {
 		"UINTEGER", "UBIGINT", "UHUGEINT"}, c.typ)
 }
 
-// flowColumns lists the columns of table flows that come from a trace, except for one if it is named.
-func flowColumns(without string) string {
+// flowColumns lists the columns of table flows that come from a trace.
+func flowColumns() string {
 	var names []string
 	for _, c := range schema.Flows.Columns {
-		if c.Name != without && c.Name != "connection_id" && c.Name != "background" {
+		if c.Name != "connection_id" && c.Name != "background" {
 			names = append(names, c.Name)
 		}
 	}
 	return strings.Join(names, ", ")
 }
-
-// wholeFlow is the SQL of the columns of table flows that do not come from a trace: a flow of a trace is a
-// connection of its own.
-const wholeFlow = "flow_id AS connection_id, false AS background"
 
 // copyTo returns the SQL that writes the result of a query as a Parquet file of a table.
 func copyTo(t schema.Table, query, file string) string {
@@ -427,19 +421,12 @@ const connection = "src, dst, protocol, src_port, dst_port"
 // sameInAll are the values that do not depend on what is ingested.
 var sameInAll = values{
 	"connection": connection,
-	"same_connection": "f.src = e.src AND f.dst = e.dst AND f.protocol IS NOT DISTINCT FROM e.protocol AND " +
-		"f.src_port IS NOT DISTINCT FROM e.src_port AND f.dst_port IS NOT DISTINCT FROM e.dst_port",
 	// All that a record says, its place apart, and what a correction of a record leaves as it is.
 	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, samples, flow_id, service, " +
 		"vnet, dscp",
-	"record_time": connection + ", observer, start_ns, end_ns",
-	// The columns of a flow that do not depend on the order of its records, nor on who observed them.
-	"kept":         "sum(samples) AS samples, max(service) AS service, max(vnet) AS vnet, max(dscp) AS dscp",
-	"latest_start": "max(start_ns) FILTER (start_ns < until_ns OR start_ns + resolution_ns = until_ns)",
-	// How many of the bytes y of a connection count once; 0 of one sample, which does not say it.
-	"once":     "CASE WHEN y * y > n THEN y::DOUBLE * (squares - n) / (y * y - n) ELSE 0 END",
-	"gap_bits": drawGapBits, "gap_mask": drawGaps - 1, "header_bytes": headerBytes,
-	"max_bytes": maxFlowBytes, "too_many": 2 * maxFlowBytes, "max_start_ns": maxStartNS,
+	"record_time":  connection + ", observer, start_ns, end_ns",
+	"header_bytes": headerBytes,
+	"max_bytes":    maxFlowBytes, "max_start_ns": maxStartNS,
 	"first_ns": firstNS, "skew_ns": skewNS, "longest_ns": longestNS, "spread_ns": stuckNS, "least_rows": stuckRows,
 	"no_bytes": noBytes, "off_fabric": offFabric, "no_start": noStart, "stuck_start": stuckStart,
 	"out_of_time": outOfTime, "unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,

@@ -3,21 +3,17 @@ package ingest
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	duckdriver "github.com/marcboeker/go-duckdb/v2"
-
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/schema/units"
-	"parsimon/stages/rng"
-	"parsimon/stages/workload"
+	"parsimon/stages/ingest/connections"
 )
 
 // MergeSource is a source file whose records become flows.
@@ -29,24 +25,34 @@ type MergeSource struct {
 
 // MergeStats counts what became of the records of some sources: records = Flows + Merged + Rejects.
 type MergeStats struct {
-	Flows           int64 `json:"flows"`
-	Merged          int64 `json:"merged"`
-	Rejects         int64 `json:"rejects"`
-	SyntheticStarts int64 `json:"synthetic_starts"`
-	FirstStartNS    int64 `json:"first_start_ns"`
-	LastStartNS     int64 `json:"last_start_ns"`
-	// LastEndNS is the end of the last interval of a flow; 0 if no flow has intervals.
-	LastEndNS   int64         `json:"last_end_ns,omitempty"`
-	Reasons     []RejectCount `json:"reasons"`
-	Repeated    int64         `json:"-"` // of Merged: an earlier source has them
-	Corrections []Correction  `json:"corrections,omitempty"`
-	Sampling    string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
-	Gaps        []Gap         `json:"gaps,omitempty"`     // of flow logs
-	// FlowsFile is the Parquet file of the flows, and RejectsFile of the rejects, in TmpDir. RejectsFile is
-	// empty if there are none.
-	FlowsFile   string `json:"-"`
+	Flows           int64         `json:"flows"`
+	Merged          int64         `json:"merged"`
+	Rejects         int64         `json:"rejects"`
+	SyntheticStarts int64         `json:"synthetic_starts"`
+	FirstStartNS    int64         `json:"first_start_ns"`
+	LastStartNS     int64         `json:"last_start_ns"`
+	Reasons         []RejectCount `json:"reasons"`
+	Repeated        int64         `json:"-"` // of Merged: an earlier source has them
+	Corrections     []Correction  `json:"corrections,omitempty"`
+	Sampling        string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
+	Gaps            []Gap         `json:"gaps,omitempty"`     // of flow logs
+	// Intervals is the number of rows of table workload_intervals, and IntervalNS the time over which exporters
+	// are resolved: ten times the duration of records, but at least 5 minutes. Both are of flow logs.
+	Intervals  int64        `json:"intervals,omitempty"`
+	IntervalNS int64        `json:"interval_ns,omitempty"`
+	LastEndNS  int64        `json:"last_end_ns,omitempty"` // of the rows of table workload_intervals
+	Labels     []LabelCount `json:"-"`                     // most bytes first
+	// RejectsFile is the Parquet file of the rejects, in TmpDir; empty if there are none.
 	RejectsFile string `json:"-"`
+
+	records, largest int64
+	bytes            float64
+	flowsFile        string // of whole flows
 }
+
+// Tables are where Merge writes tables flows and workload_intervals. Only flow logs have intervals. Nil: they
+// are not wanted.
+type Tables struct{ Flows, Intervals schema.Sink }
 
 // A Correction is a source that gives rows of an earlier one again, with other content. Both count.
 type Correction struct {
@@ -58,36 +64,23 @@ type Correction struct {
 // Merge makes flows from records, in start order.
 //
 // If each row of the sources is a flow, flows keep their ids, or are numbered by source and row. Rows with
-// repeated ids are rejected.
-//
-// Records of flow logs are merged: records of the same two hosts, protocol and ports are one flow until
-// IdleNS pass without a packet. If several observers saw the flow, the one that counted the most bytes of it
-// applies; if all of them sampled it, their mean (exporters) or, at an unknown rate, that of one of them
-// (samplers). A start is known to a second, say, or, where several observers saw the flow, within what they
-// agree on. There it is drawn: the flows that a host starts in one second follow each other after log-normal
-// gaps, scaled to fill it, in random order. Flows are numbered in start order.
-func (in *Ingester) Merge(ctx context.Context, sources []MergeSource) (stats MergeStats, err error) {
+// repeated ids are rejected. Records of flow logs are merged (connections.Merge).
+func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, out Tables) (stats MergeStats, err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
 	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)
-	stats.FlowsFile = m.tmp("flows.parquet")
-	records, err := m.withoutRepeated(ctx)
-	if err == nil && in.o.Mapping.Records {
-		err = m.flowLogs(ctx, records)
-	} else if err == nil {
-		err = m.wholeFlows(ctx, records)
+	if in.o.Mapping.Records {
+		err = m.flowLogs(ctx, out)
+	} else {
+		err = m.wholeFlows(ctx, out)
 	}
 	if err != nil {
 		return stats, err
 	}
-	var total, most int64
-	var bytes float64
-	err = in.query(ctx, step("totals", values{"records": m.all, "flows": duckdb.ScanParquet(stats.FlowsFile)}), &total,
-		&stats.Flows, &stats.SyntheticStarts, &stats.FirstStartNS, &stats.LastStartNS, &bytes, &most)
-	stats.Merged = total - stats.Flows - stats.Rejects
-	if err == nil && (bytes > maxBytes || most > maxFlowBytes) {
+	stats.Merged = stats.records - stats.Flows - stats.Rejects
+	if stats.bytes > maxBytes || stats.largest > maxFlowBytes {
 		var largest string
 		if err = m.query(ctx, step("largest", values{"records": m.all, "file": m.file()}), &largest); err == nil {
-			err = fmt.Errorf("%s, and all flows %s: a flow can have 2^50, and all 2^62", largest, units.Human(bytes))
+			err = fmt.Errorf("%s, and all flows %s: a flow can have 2^50, and all 2^62", largest, units.Human(stats.bytes))
 		}
 	}
 	return stats, err
@@ -113,12 +106,9 @@ type LabelCount struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// Labels counts the flows of some Parquet files by service and virtual network, most bytes first.
-func (in *Ingester) Labels(ctx context.Context, files []string) (all []LabelCount, err error) {
-	if len(files) == 0 {
-		return nil, nil
-	}
-	query := step("labels", values{"flows": duckdb.ScanParquet(files...)})
+// labels counts the flows of a Parquet file by service and virtual network.
+func (in *Ingester) labels(ctx context.Context, file string) (all []LabelCount, err error) {
+	query := step("labels", values{"flows": duckdb.ScanParquet(file)})
 	err = in.each(ctx, query, func(rows *sql.Rows) error {
 		var l LabelCount
 		err := rows.Scan(&l.Service, &l.VNet, &l.Flows, &l.Bytes)
@@ -144,7 +134,10 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 	}
 	err := m.exec(ctx, step("twice", values{"records": m.all}))
 	if err == nil {
-		err = m.corrections(ctx)
+		var shared map[[2]int32]int64
+		if shared, err = m.shared(ctx); err == nil {
+			err = m.corrections(ctx, shared)
+		}
 	}
 	var rows int64
 	if err == nil {
@@ -164,10 +157,10 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
-// corrections finds the sources that lack records which an earlier one has within their time, and either have
-// its name or have, of one of the two, half of the records' connections and times.
-func (m *merging) corrections(ctx context.Context) error {
-	shared := map[[2]int32]int64{} // records, by an earlier source and the next one that has them
+// shared returns how many records a source and the next one that has them have in common, by connection and
+// time.
+func (m *merging) shared(ctx context.Context) (map[[2]int32]int64, error) {
+	shared := map[[2]int32]int64{}
 	err := m.each(ctx, step("shared", values{"records": m.all}), func(rows *sql.Rows) error {
 		var at [2]int32
 		var n int64
@@ -175,28 +168,42 @@ func (m *merging) corrections(ctx context.Context) error {
 		shared[at] = n
 		return err
 	})
+	return shared, err
+}
+
+// corrections finds the sources that lack records which an earlier one has within their time, and either have
+// its name or have, of one of the two, half of the records' connections and times.
+func (m *merging) corrections(ctx context.Context, shared map[[2]int32]int64) error {
 	last := map[string]int32{} // number of the last source of a name
 	for j, later := range m.sources {
 		for _, earlier := range m.sources[:j] {
 			n := shared[[2]int32{earlier.N, later.N}]
-			if err != nil || last[later.File] != earlier.N && (n == 0 || 2*n < min(earlier.Records, later.Records)) {
+			if last[later.File] != earlier.N && (n == 0 || 2*n < min(earlier.Records, later.Records)) {
 				continue
 			}
 			c := Correction{File: later.File, Before: earlier.File}
-			err = m.query(ctx, step("corrected", values{"earlier": duckdb.ScanParquet(earlier.RecordsFile),
+			err := m.query(ctx, step("corrected", values{"earlier": duckdb.ScanParquet(earlier.RecordsFile),
 				"later": duckdb.ScanParquet(later.RecordsFile)}), &c.Rows)
+			if err != nil {
+				return err
+			}
 			if c.Rows > 0 {
 				m.stats.Corrections = append(m.stats.Corrections, c)
 			}
 		}
 		last[later.File] = later.N
 	}
-	return err
+	return nil
 }
 
 func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, name) }
 
-func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
+// wholeFlows writes flows whose rows are flows.
+func (m *merging) wholeFlows(ctx context.Context, out Tables) error {
+	records, err := m.withoutRepeated(ctx)
+	if err != nil {
+		return err
+	}
 	offset := int64(0)
 	first := m.ofSource(func(s MergeSource) string {
 		offset += s.Rows
@@ -209,9 +216,23 @@ func (m *merging) wholeFlows(ctx context.Context, records string) (err error) {
 		}
 	}
 	synthetic := "resolution_ns > 0 OR samples IS DISTINCT FROM 0 AS synthetic_start"
-	query := fmt.Sprintf("SELECT %s, %s FROM (SELECT *, %s FROM %s) ORDER BY start_ns, flow_id",
-		flowColumns(""), wholeFlow, synthetic, flows)
-	return m.exec(ctx, copyTo(schema.Flows, query, m.stats.FlowsFile))
+	query := fmt.Sprintf("SELECT %s, flow_id AS connection_id, false AS background FROM (SELECT *, %s FROM %s) "+
+		"ORDER BY start_ns, flow_id", flowColumns(), synthetic, flows)
+	s := m.stats
+	s.flowsFile = m.tmp("flows.parquet")
+	if err = m.exec(ctx, copyTo(schema.Flows, query, s.flowsFile)); err != nil {
+		return err
+	}
+	totals := step("totals", values{"records": m.all, "flows": duckdb.ScanParquet(s.flowsFile)})
+	err = m.query(ctx, totals, &s.records, &s.Flows, &s.SyntheticStarts, &s.FirstStartNS, &s.LastStartNS, &s.bytes,
+		&s.largest)
+	if err == nil {
+		s.Labels, err = m.labels(ctx, s.flowsFile)
+	}
+	if err != nil {
+		return err
+	}
+	return columns.ForEach(m.o.Open(schema.Flows, s.flowsFile), out.Flows.Write)
 }
 
 // rejectRepeatedIDs writes flows whose id an earlier row has to table rejects, and returns the other flows.
@@ -238,8 +259,7 @@ func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, 
 WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row")`, err
 }
 
-// passBytes is an upper bound, measured, of DuckDB's memory per record or flow while it merges or draws
-// starts.
+// passBytes is an upper bound, measured, of DuckDB's memory per record while it finds repeated ones.
 const passBytes = 1024
 
 // passes returns into how many parts the rows are divided, so that one part fits the memory: DuckDB's window
@@ -248,113 +268,28 @@ func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }
 
-// flowLogs merges records to flows, one part of the pairs of hosts at a time, draws starts, one part of the
-// seconds at a time, sorts the flows by start and numbers them.
-func (m *merging) flowLogs(ctx context.Context, records string) error {
-	var exporters, unknown, rows int64
-	err := m.query(ctx, "SELECT count(DISTINCT observer) FILTER (samples > 0), "+
-		"count(DISTINCT observer) FILTER (samples IS NULL), count(*) FROM "+records, &exporters, &unknown, &rows)
-	if err == nil && unknown > 1 {
-		err = m.exec(ctx, step("samplers", values{"records": records}))
-		records = "(SELECT r.* FROM " + records + ` AS r LEFT JOIN samplers AS s ON r.src = s.src AND r.dst = s.dst
-			WHERE r.samples IS NOT NULL OR r.observer = s.sampler)`
-	}
-	intervalNS := int64(0)
-	if err == nil {
-		err = m.query(ctx, step("interval", values{"records": m.all}), &intervalNS)
-	}
-	if err == nil && exporters > 1 {
-		records, err = m.exporters(ctx, records, intervalNS)
-	} else {
-		records = "(SELECT *, 1 AS k, 1 AS prior FROM " + records + ")"
-	}
+// flowLogs merges the records of flow logs to flows (package connections).
+func (m *merging) flowLogs(ctx context.Context, out Tables) error {
+	sources := names.Of(m.sources, func(s MergeSource) connections.Source {
+		return connections.Source{N: s.N, Open: func() schema.Batches { return m.o.Open(schema.Records, s.RecordsFile) }}
+	})
+	r, err := connections.Merge(ctx, connections.Settings{
+		Network: m.net, Seed: m.o.Seed, GapSigma: m.o.GapSigma, IdleNS: m.o.IdleNS, TmpDir: m.o.TmpDir,
+		MemoryBytes: m.o.MemoryBytes,
+	}, sources, out.Flows, out.Intervals)
 	if err != nil {
 		return err
 	}
-	flows, err := m.inParts(ctx, rows, "merge", values{"records": records, "idle_ns": m.o.IdleNS,
-		"interval_ns": intervalNS})
-	if err == nil {
-		err = m.describeSampling(ctx, flows)
+	s := m.stats
+	s.records, s.bytes, s.largest = r.Records, r.Bytes, r.LargestBytes
+	s.Flows, s.SyntheticStarts, s.Repeated, s.Intervals = r.Flows, r.Synthetic, r.Repeated, r.Intervals
+	s.FirstStartNS, s.LastStartNS, s.IntervalNS = r.FirstStartNS, r.LastStartNS, r.IntervalNS
+	s.LastEndNS = r.LastEndNS
+	s.Gaps = names.Of(r.Gaps, func(g connections.Gap) Gap { return Gap(g) })
+	s.Labels = names.Of(r.Labels, func(l connections.Label) LabelCount { return LabelCount(l) })
+	s.Sampling = describeSampling(r.Sampled)
+	if len(m.sources) < 2 {
+		return nil
 	}
-	if err == nil {
-		flows, err = m.inParts(ctx, rows, "starts", values{"flows": flows})
-	}
-	if err != nil {
-		return err
-	}
-	sorted, columns := m.tmp("sorted.parquet"), flowColumns("flow_id")
-	err = m.exec(ctx, keep("SELECT "+columns+" FROM "+flows+" ORDER BY start_ns, "+connection+", logged_ns", sorted))
-	if err == nil {
-		numbered := fmt.Sprintf("SELECT file_row_number AS flow_id, %s, %s FROM read_parquet(%s, "+
-			"hive_partitioning=false, file_row_number=true)",
-			columns, wholeFlow, duckdb.Quote(duckdb.EscapeGlob(sorted)))
-		err = m.exec(ctx, copyTo(schema.Flows, numbered, m.stats.FlowsFile))
-	}
-	if err == nil {
-		err = m.findGaps(ctx)
-	}
-	return err
-}
-
-// inParts writes the results of a step for all parts of some rows, in any order, and returns the SQL that
-// reads them.
-func (m *merging) inParts(ctx context.Context, rows int64, name string, of values) (string, error) {
-	files := make([]string, m.passes(rows))
-	of["parts"] = len(files)
-	for p := range files {
-		files[p], of["part"] = m.tmp(fmt.Sprintf("%s-%d.parquet", name, p)), p
-		write := keep(step(name, of), files[p])
-		err := m.exec(ctx, "SET preserve_insertion_order=false; "+write+"; SET preserve_insertion_order=true")
-		if err != nil {
-			return "", err
-		}
-	}
-	return duckdb.ScanParquet(files...), nil
-}
-
-// The value of start_draw has a random order in its high bits and a log-normal gap in fixed point in its low
-// bits, so that sums of gaps are exact in any order.
-const (
-	drawGapBits  = 43
-	drawGaps     = int64(1) << drawGapBits
-	drawGapScale = 1 << 24
-)
-
-// startDraw is the DuckDB function start_draw(src, dst, protocol, src_port, dst_port, second): the draw of
-// one flow, from a random stream keyed by all arguments.
-type startDraw struct {
-	config duckdriver.ScalarFuncConfig
-	seed   uint64
-	gap    workload.LogNormal
-}
-
-func registerStartDraw(conn *sql.Conn, seed uint64, sigma float64) error {
-	number, err := duckdriver.NewTypeInfo(duckdriver.TYPE_BIGINT)
-	if err != nil {
-		return err
-	}
-	f := &startDraw{seed: seed, gap: workload.NewLogNormal(1, sigma)}
-	f.config.InputTypeInfos, f.config.ResultTypeInfo = slices.Repeat([]duckdriver.TypeInfo{number}, 6), number
-	return duckdriver.RegisterScalarUDF(conn, "start_draw", f)
-}
-
-// Config returns the types of the arguments and of the result.
-func (f *startDraw) Config() duckdriver.ScalarFuncConfig { return f.config }
-
-// Executor returns the function.
-func (f *startDraw) Executor() duckdriver.ScalarFuncExecutor {
-	return duckdriver.ScalarFuncExecutor{RowExecutor: func(values []driver.Value) (any, error) {
-		ids := make([]uint64, len(values))
-		for i, v := range values {
-			n, ok := v.(int64)
-			if !ok {
-				return nil, fmt.Errorf("start_draw of %T", v)
-			}
-			ids[i] = uint64(n)
-		}
-		s := rng.New(f.seed, rng.Start, ids...)
-		order := int64(s.Uint64() >> (64 - 20))
-		gap := int64(math.Min(f.gap.Draw(&s)*drawGapScale, float64(drawGaps-2))) + 1
-		return order<<drawGapBits | gap, nil
-	}}
+	return m.corrections(ctx, r.Shared)
 }

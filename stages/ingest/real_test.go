@@ -12,7 +12,7 @@ import (
 )
 
 // inLog ingests a text with a built-in format and options.
-func inLog(t *testing.T, format, text string, o Options) (Stats, error) {
+func inLog(t *testing.T, format, text string, o Options) (tested, error) {
 	t.Helper()
 	m, err := FormatMapping(format)
 	if err != nil {
@@ -23,11 +23,11 @@ func inLog(t *testing.T, format, text string, o Options) (Stats, error) {
 		t.Fatal(err)
 	}
 	o.Mapping, o.TmpDir, o.MemoryBytes, o.Threads, o.Seed = m, t.TempDir(), 256<<20, 2, 1
-	return File(t.Context(), topologytest.SmallNetwork(t), file, o)
+	return readFile(t, topologytest.SmallNetwork(t), file, o)
 }
 
 // flowsOf lists the flows of a file as "src dst bytes".
-func flowsOf(t *testing.T, stats Stats) string {
+func flowsOf(t *testing.T, stats tested) string {
 	t.Helper()
 	return askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
 }

@@ -17,6 +17,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/schema/units"
+	"parsimon/stages/ingest/connections"
 	"parsimon/stages/topology"
 )
 
@@ -351,20 +352,6 @@ type Gap struct {
 	ToNS   int64 `json:"to_ns"`
 }
 
-// mostGaps is how many gaps are kept. If there are as many, there may be more.
-const mostGaps = 1000
-
-// findGaps finds the gaps, the longest first.
-func (m *merging) findGaps(ctx context.Context) error {
-	query := step("gaps", values{"flows": duckdb.ScanParquet(m.stats.FlowsFile), "most": mostGaps})
-	return m.each(ctx, query, func(rows *sql.Rows) error {
-		var g Gap
-		err := rows.Scan(&g.FromNS, &g.ToNS)
-		m.stats.Gaps = append(m.stats.Gaps, g)
-		return err
-	})
-}
-
 // Notes are remarks about the flows that start from fromNS to toNS, for the user.
 func (s *MergeStats) Notes(fromNS, toNS int64) (notes []string) {
 	if s.Sampling != "" {
@@ -377,7 +364,7 @@ func (s *MergeStats) Notes(fromNS, toNS int64) (notes []string) {
 	}
 	if len(within) > 0 {
 		longest, least := within[0], ""
-		if len(s.Gaps) >= mostGaps {
+		if len(s.Gaps) >= connections.MostGaps {
 			least = "at least "
 		}
 		notes = append(notes, fmt.Sprintf("no flow starts in %s%s (%.2g%% of the time), though at the mean rate some would, "+
@@ -389,41 +376,12 @@ func (s *MergeStats) Notes(fromNS, toNS int64) (notes []string) {
 }
 
 // describeSampling says which flows are missing because none of their packets was sampled.
-func (m *merging) describeSampling(ctx context.Context, flows string) error {
-	var n int64
-	var bytes, missing float64
-	err := m.query(ctx, step("sampled", values{"flows": flows}), &n, &bytes, &missing)
-	if err == nil && n > 0 {
-		m.stats.Sampling = fmt.Sprintf("a sampled packet stands for %s bytes, and most flows smaller than that have none: the %d "+
-			"sampled flows have their bytes, too, and stand for at least %s flows. Slowdowns by size hold from %s bytes on, which "+
-			"19 of 20 flows of that size have a sample for; those of all flows leave out the small ones", units.Human(bytes), n,
-			units.Human(float64(n)+missing), units.Human(3*bytes))
+func describeSampling(s connections.Sampled) string {
+	if s.Flows == 0 {
+		return ""
 	}
-	return err
-}
-
-// priorSamples is how many sampled packets of a flow count as much as what is known of all flows like it.
-const priorSamples = 10
-
-// exporters adds columns k and prior of table paths to records. Sampled bytes of a flow are divided by k.
-// Unlike a choice of the exporter that sampled most, which is too large wherever samples are few, this has no
-// bias.
-func (in *Ingester) exporters(ctx context.Context, records string, intervalNS int64) (string, error) {
-	tiers, places := map[int32]string{}, []string{}
-	for _, l := range in.net.Links {
-		tiers[l.Src] = l.Tier
-	}
-	for rack, hosts := range in.net.Racks() {
-		for _, h := range hosts {
-			places = append(places, fmt.Sprintf("(%d, %d, %s)", h, rack, duckdb.Quote(tiers[h])))
-		}
-	}
-	err := in.create(ctx, "places (node INTEGER, rack INTEGER, tier VARCHAR)", places)
-	if err == nil {
-		err = in.exec(ctx, step("paths", values{"records": records, "prior_samples": priorSamples,
-			"interval_ns": intervalNS}))
-	}
-	return "(SELECT r.*, coalesce(k, 1) AS k, coalesce(prior, 1) AS prior FROM " + records + ` AS r
-  JOIN places AS s ON r.src = s.node JOIN places AS d ON r.dst = d.node
-  LEFT JOIN paths AS p ON s.rack = src_rack AND d.rack = dst_rack)`, err
+	return fmt.Sprintf("a sampled packet stands for %s bytes, and most flows smaller than that have none: the %d "+
+		"sampled flows have their bytes, too, and stand for at least %s flows. Slowdowns by size hold from %s bytes on, which "+
+		"19 of 20 flows of that size have a sample for; those of all flows leave out the small ones",
+		units.Human(s.SampleBytes), s.Flows, units.Human(float64(s.Flows)+s.Missing), units.Human(3*s.SampleBytes))
 }

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -57,7 +56,7 @@ func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	stats, err := File(context.Background(), c.net(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
+	stats, err := readFile(t, c.net(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +151,7 @@ func TestExportersWithoutNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(),
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(),
 			MemoryBytes: 256 << 20, Threads: 2, Seed: 1, SamplingRate: 100})
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +194,7 @@ func TestSamplingRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 1, Seed: 1, SamplingRate: c.rate})
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 1, Seed: 1, SamplingRate: c.rate})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +227,7 @@ func TestOneSamplerApplies(t *testing.T) {
 }
 
 // ingestLog ingests a flow log in the form of nfdump's.
-func ingestLog(t *testing.T, rows string) (Stats, error) {
+func ingestLog(t *testing.T, rows string) (tested, error) {
 	t.Helper()
 	m, err := FormatMapping("nfdump")
 	if err != nil {
@@ -238,7 +237,7 @@ func ingestLog(t *testing.T, rows string) (Stats, error) {
 	if err := os.WriteFile(file, []byte("ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra,in\n"+rows), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return File(context.Background(), topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
+	return readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
 }
 
 // Seconds without a flow are said where the log has many flows in all others, and only for a time that has

@@ -9,5 +9,6 @@ SELECT
   start_ns + CASE WHEN after IS NULL THEN coalesce(whole(delay_ns), 0) ELSE 0 END AS start_ns, last_ns AS end_ns,
   coalesce(start_resolution_ns, 0) AS resolution_ns,
   CASE WHEN rate > 1 THEN greatest(coalesce(packets, 1), 1) WHEN sampled THEN NULL ELSE 0 END AS samples,
+  CASE WHEN packets > 0 AND packets::HUGEINT * rate <= whole_bytes THEN CAST(packets * rate AS BIGINT) END AS packets,
   service_name AS service, vnet_name AS vnet, CAST(whole(dscp) AS SMALLINT) AS dscp
 FROM judged WHERE reason IS NULL

@@ -1,0 +1,81 @@
+// Package connections merges the records of flow logs into flows, and keeps when the log saw their bytes.
+//
+//	records of all sources
+//	  │ sorted by connection and time                                     record.go
+//	  ▼
+//	records of one connection ─► without repeated ones ─► parts without   merge.go
+//	  │                                                   idle times
+//	  ▼ observers of one part are resolved, samples are scaled            flow.go, exporters.go
+//	flow without id ─────────────────────────────► its intervals          intervals.go
+//	  │ sorted by second: starts are drawn                                starts.go
+//	  ▼ sorted by start: ids                            │
+//	table flows                                         ▼ sorted by start
+//	                                           table workload_intervals
+//
+// All sorts are external (package extsort), so memory does not depend on the number of records. The records
+// of one flow are in memory.
+package connections
+
+import (
+	"parsimon/schema"
+	"parsimon/stages/topology"
+)
+
+// Settings determine the flows of some records, and bound what the merge may cost.
+type Settings struct {
+	Network  *topology.Network
+	Seed     uint64  // of the starts that are drawn
+	GapSigma float64 // shape of the log-normal gaps between them
+	// IdleNS separates flows of one connection: a record that starts later than this after the end of all
+	// records before it begins another flow.
+	IdleNS      int64
+	TmpDir      string
+	MemoryBytes int64 // for the rows that are sorted
+}
+
+// A Source is one source file. Open returns its batches of table records.
+type Source struct {
+	N    int32
+	Open func() schema.Batches
+}
+
+// A Result describes the flows that were written. Records is the number of all records; each is in one flow.
+type Result struct {
+	Records   int64
+	Repeated  int64 // records that an earlier source has, too, and that count once
+	Flows     int64
+	Synthetic int64 // flows whose start was not measured
+	Intervals int64 // rows of table workload_intervals
+
+	FirstStartNS, LastStartNS int64
+	LastEndNS                 int64   // of the rows of table workload_intervals; 0 if there are none
+	Bytes                     float64 // of all flows
+	LargestBytes              int64   // of one flow
+
+	// IntervalNS is the time over which exporters are resolved: ten times the duration of records, 99% of the
+	// bytes of which are in records that last no longer, but at least 5 minutes.
+	IntervalNS int64
+	Labels     []Label
+	Gaps       []Gap
+	Sampled    Sampled
+	// Shared is how many records a source and the next one that has them have in common, by connection and time.
+	Shared map[[2]int32]int64
+}
+
+// A Label counts the flows of one service and virtual network.
+type Label struct {
+	Service, VNet string
+	Flows, Bytes  int64
+}
+
+// A Gap is a time without starts of flows that a complete log would not have: from FromNS, before ToNS.
+type Gap struct{ FromNS, ToNS int64 }
+
+// Sampled describes the flows of which packets were sampled.
+type Sampled struct {
+	Flows       int64
+	SampleBytes float64 // bytes that one sampled packet stands for
+	// Missing is at least how many flows have no sampled packet, from those with one and with two (A. Chao,
+	// "Nonparametric estimation of the number of classes in a population", 1984).
+	Missing float64
+}

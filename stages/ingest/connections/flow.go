@@ -1,0 +1,166 @@
+package connections
+
+import "math"
+
+// A flow is what becomes of the records of a connection until it is idle.
+type flow struct {
+	connection
+	protocolAndDSCP
+	service, vnet int32
+	number        int64 // in the order in which flows are made
+	loggedNS      int64 // the start before it is drawn
+	startNS       int64
+	resolutionNS  int64
+	bytes         int64
+	samples       int64 // noValue: unknown
+	draw          int64 // see startDraw
+	chosen
+	synthetic bool
+	hasSpans  bool
+}
+
+// chosen is whose records the bytes of a flow are from.
+type chosen struct {
+	observer int32 // that counted the most bytes; noValue: all of them sampled packets
+	class    class
+	byStep   bool // each interval has those of the observer that counted the most in it
+}
+
+// An observation is what one observer saw of a flow.
+type observation struct {
+	observer     int32
+	class        class
+	bytes        uint64
+	startNS      int64
+	resolutionNS int64
+}
+
+// observe returns what one observer saw of a flow: the sum of its records.
+func observe(records []record) observation {
+	o := observation{
+		observer: records[0].observer, class: records[0].class(), startNS: records[0].startNS,
+		resolutionNS: records[0].resolutionNS,
+	}
+	for i := range records {
+		o.bytes = min(o.bytes+uint64(records[i].bytes), uint64(tooMany))
+		o.resolutionNS = min(o.resolutionNS, records[i].resolutionNS)
+	}
+	return o
+}
+
+// flowOf merges the records of a flow. It has the size that its best observer counted. If all of them sampled
+// it, it has the sum over intervals of their estimate there. Observers that count every packet are resolved by
+// interval, too, if the traffic has moved between them: then none has counted most of it. A start is the
+// latest that agrees with the observer that recorded its beginning first.
+func (m *merging) flowOf(records []record) flow {
+	f := flow{connection: records[0].connection, protocolAndDSCP: records[0].protocolAndDSCP}
+	best := chosen{observer: noValue}
+	f.service, f.vnet, f.samples = records[0].service, records[0].vnet, noValue
+	for i := range records {
+		r := &records[i]
+		f.service, f.vnet = m.labels.maxText(f.service, r.service), m.labels.maxText(f.vnet, r.vnet)
+		f.dscp = max(f.dscp, r.dscp)
+		if r.samples >= 0 {
+			f.samples = max(0, f.samples) + r.samples
+		}
+	}
+	var most uint64
+	until, observers := int64(math.MaxInt64), 0
+	for of := range m.observations(records) {
+		o := observe(of)
+		until = min(until, o.startNS+o.resolutionNS)
+		if o.class == sampled {
+			continue
+		}
+		observers++
+		if best.observer < 0 || o.bytes > most || o.bytes == most && m.before(&o, best) {
+			most = o.bytes
+			best = chosen{observer: o.observer, class: o.class}
+		}
+	}
+	for of := range m.observations(records) {
+		o := observe(of)
+		if o.startNS < until || o.startNS+o.resolutionNS == until {
+			f.startNS = max(f.startNS, o.startNS)
+		}
+	}
+	f.resolutionNS = until - f.startNS
+	f.loggedNS = f.startNS
+	switch {
+	case best.observer < 0:
+		f.bytes = int64(max(1, min(float64(tooMany), math.Round(m.estimate(records)))))
+	case observers > 1:
+		if moved := m.countedBySteps(records); 5*min(moved, 1<<60) > 6*most {
+			most = min(moved, uint64(tooMany))
+			best.byStep = true
+		}
+		f.bytes = int64(most)
+	default:
+		f.bytes = int64(most)
+	}
+	f.chosen = best
+	return f
+}
+
+// before orders observers with equal bytes.
+func (m *merging) before(a *observation, b chosen) bool {
+	if a.observer == b.observer {
+		return a.class < b.class
+	}
+	return m.observers.compare(a.observer, b.observer) < 0
+}
+
+// countedBySteps returns the sum over intervals of the bytes that the best observer there counted.
+func (m *merging) countedBySteps(records []record) (sum uint64) {
+	for step := range m.steps(records) {
+		most := uint64(0)
+		for of := range m.observations(step) {
+			if o := observe(of); o.class != sampled {
+				most = max(most, o.bytes)
+			}
+		}
+		sum = min(sum+most, 1<<60)
+	}
+	return sum
+}
+
+// estimate returns the bytes of a flow that all of its observers sampled.
+func (m *merging) estimate(records []record) (bytes float64) {
+	of := m.redundancy(&records[0])
+	for step := range m.steps(records) {
+		s := m.seenIn(step)
+		bytes += s.estimate(of)
+	}
+	return bytes
+}
+
+// noteSamples counts a flow of sampled packets.
+func (m *merging) noteSamples(f *flow) {
+	if f.samples <= 0 {
+		return
+	}
+	s := &m.sampled
+	s.flows++
+	s.bytes += float64(f.bytes)
+	s.samples += float64(f.samples)
+	switch f.samples {
+	case 1:
+		s.ones++
+	case 2:
+		s.twos++
+	}
+}
+
+// sampledSums are sums over the flows of sampled packets.
+type sampledSums struct {
+	flows, ones, twos int64
+	bytes, samples    float64
+}
+
+func (s sampledSums) result() Sampled {
+	if s.flows == 0 {
+		return Sampled{}
+	}
+	missing := float64(s.ones) * (float64(s.ones) - 1) / (2 * (float64(s.twos) + 1))
+	return Sampled{s.flows, s.bytes / s.samples, missing}
+}

@@ -1,0 +1,360 @@
+package connections
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/ingest/extsort"
+	"parsimon/stages/rng"
+	"parsimon/stages/workload"
+)
+
+// A draw has a random order in its high bits and a log-normal gap in fixed point in its low bits, so that sums
+// of gaps are exact in any order.
+const (
+	drawGapBits  = 43
+	drawGaps     = int64(1) << drawGapBits
+	drawGapScale = 1 << 24
+)
+
+// startDraw draws the starts of flows within the resolution of their log.
+type startDraw struct {
+	seed uint64
+	gap  workload.LogNormal
+}
+
+// of returns a draw from a random stream that is keyed by all arguments.
+func (d *startDraw) of(c *connection, protocol int16, startNS int64) int64 {
+	known := func(v, null int32) uint64 {
+		if v == null {
+			return math.MaxUint64 // -1
+		}
+		return uint64(int64(v))
+	}
+	s := rng.New(d.seed, rng.Start, uint64(int64(c.src)), uint64(int64(c.dst)), known(int32(protocol), noProtocol),
+		known(c.srcPort, noPort), known(c.dstPort, noPort), uint64(startNS))
+	order := int64(s.Uint64() >> (64 - 20))
+	gap := int64(math.Min(d.gap.Draw(&s)*drawGapScale, float64(drawGaps-2))) + 1
+	return order<<drawGapBits | gap
+}
+
+// afterLast returns the gap after the last flow that a host starts within one resolution.
+func (d *startDraw) afterLast(src int32, startNS int64) int64 {
+	none := connection{src, -1, noPort, noPort}
+	return d.of(&none, noProtocol, startNS) & (drawGaps - 1)
+}
+
+// byLoggedStart orders flows for drawing their starts: those that a host starts within one resolution follow
+// each other, in random order.
+var byLoggedStart = extsort.Order[flow]{
+	Key: func(f *flow) uint64 { return uint64(f.loggedNS) },
+	Compare: func(a, b *flow) int {
+		return cmp.Or(cmp.Compare(a.src, b.src), cmp.Compare(a.resolutionNS, b.resolutionNS),
+			cmp.Compare(a.draw>>drawGapBits, b.draw>>drawGapBits),
+			compareConnections(&a.connection, &b.connection, a.protocol, b.protocol))
+	},
+}
+
+// byStart orders flows as table flows has them.
+var byStart = extsort.Order[flow]{
+	Key: func(f *flow) uint64 { return uint64(f.startNS) },
+	Compare: func(a, b *flow) int {
+		return cmp.Or(compareConnections(&a.connection, &b.connection, a.protocol, b.protocol),
+			cmp.Compare(a.loggedNS, b.loggedNS))
+	},
+}
+
+// drawStarts adds the flows with their starts. Those that a host starts within one resolution are put in
+// random order; their gaps, and one more at the end, are scaled to the resolution.
+func (m *merging) drawStarts(ctx context.Context, logged, started *extsort.Sorter[flow]) error {
+	var group []flow
+	flush := func() error {
+		all := uint64(0)
+		for i := range group {
+			all += uint64(group[i].draw & (drawGaps - 1))
+		}
+		reached := uint64(0)
+		for i := range group {
+			f := &group[i]
+			reached += uint64(f.draw & (drawGaps - 1))
+			if i == 0 {
+				all += uint64(m.draw.afterLast(f.src, f.loggedNS))
+			}
+			f.startNS += int64(math.Floor(float64(reached) / float64(all) * float64(f.resolutionNS)))
+			if err := started.Add(*f); err != nil {
+				return err
+			}
+		}
+		group = group[:0]
+		return nil
+	}
+	err := logged.Each(ctx, func(f *flow) error {
+		if f.resolutionNS == 0 {
+			return started.Add(*f)
+		}
+		if len(group) > 0 && (group[0].loggedNS != f.loggedNS || group[0].src != f.src ||
+			group[0].resolutionNS != f.resolutionNS) {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		group = append(group, *f)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// write draws the starts, and writes both tables.
+func (m *merging) write(ctx context.Context, logged *extsort.Sorter[flow], flows, intervals schema.Sink) (err error) {
+	started := extsort.New(m.TmpDir, m.MemoryBytes/4, byStart)
+	ids := extsort.New(m.TmpDir, m.MemoryBytes/8, idsByFlow)
+	defer func() { err = errors.Join(err, started.Close(), ids.Close()) }()
+	if err := m.drawStarts(ctx, logged, started); err != nil {
+		return err
+	}
+	if err := logged.Close(); err != nil {
+		return err
+	}
+	out := &flowWriter{merging: m, out: flows, counts: map[[2]int32]*Label{}}
+	err = started.Each(ctx, func(f *flow) error {
+		if f.hasSpans {
+			if err := ids.Add(flowID{f.number, m.result.Flows}); err != nil {
+				return err
+			}
+		}
+		return out.add(f)
+	})
+	if err == nil {
+		err = out.finish()
+	}
+	if err == nil {
+		err = started.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return m.writeIntervals(ctx, ids, intervals)
+}
+
+// A flowRow is a row of table flows.
+type flowRow struct {
+	FlowID     int64  `col:"flow_id"`
+	Src        int32  `col:"src"`
+	Dst        int32  `col:"dst"`
+	Bytes      int64  `col:"size_bytes"`
+	StartNS    int64  `col:"start_ns"`
+	Service    string `col:"service"`
+	VNet       string `col:"vnet"`
+	Synthetic  bool   `col:"synthetic_start"`
+	DSCP       int16  `col:"dscp"`
+	Connection int64  `col:"connection_id"`
+	Background bool   `col:"background"`
+}
+
+var flowTable = columns.TableOf[flowRow](schema.Flows)
+
+// A flowWriter writes table flows, and counts.
+type flowWriter struct {
+	*merging
+	out    schema.Sink
+	rows   []flowRow
+	counts map[[2]int32]*Label // by numbers of service and network
+	bytes  uint128
+	gaps   gaps
+}
+
+func (w *flowWriter) add(f *flow) error {
+	r := &w.result
+	if r.Flows == 0 {
+		r.FirstStartNS = f.startNS
+	}
+	r.LastStartNS = f.startNS
+	if f.synthetic {
+		r.Synthetic++
+	}
+	r.LargestBytes = max(r.LargestBytes, f.bytes)
+	w.bytes = w.bytes.plus(uint128{lo: uint64(f.bytes)})
+	w.gaps.add(f.startNS / 1e9)
+	key := [2]int32{f.service, f.vnet}
+	label := w.counts[key]
+	if label == nil {
+		label = &Label{Service: w.labels.all[f.service], VNet: w.labels.all[f.vnet]}
+		w.counts[key] = label
+	}
+	label.Flows++
+	label.Bytes += f.bytes
+	w.rows = append(w.rows, flowRow{r.Flows, f.src, f.dst, f.bytes, f.startNS, label.Service, label.VNet, f.synthetic, f.dscp, r.Flows, false})
+	r.Flows++
+	if len(w.rows) < columns.BatchRows {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *flowWriter) flush() error {
+	err := flowTable.Write(w.out, w.rows)
+	w.rows = w.rows[:0]
+	return err
+}
+
+func (w *flowWriter) finish() error {
+	r := &w.result
+	r.Bytes = w.bytes.float()
+	for _, l := range w.counts {
+		r.Labels = append(r.Labels, *l)
+	}
+	slices.SortFunc(r.Labels, func(a, b Label) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Service, b.Service), strings.Compare(a.VNet, b.VNet))
+	})
+	r.Gaps = w.gaps.find()
+	r.Sampled = w.sampled.result()
+	return w.flush()
+}
+
+// gaps has the number of flows of each second that has any, in order.
+type gaps struct{ seconds, flows []int64 }
+
+func (g *gaps) add(second int64) {
+	if n := len(g.seconds); n > 0 && g.seconds[n-1] == second {
+		g.flows[n-1]++
+		return
+	}
+	g.seconds = append(g.seconds, second)
+	g.flows = append(g.flows, 1)
+}
+
+// MostGaps is how many gaps are kept. If there are as many, there may be more.
+const MostGaps = 1000
+
+// find returns the seconds without a flow, in a row, in which a log that is complete would have some, the
+// longest first: at the mean rate, the number of flows is eight standard deviations above 0, so that in logs
+// with bursts only longer gaps count. Rate and variance are those of all seconds but empty ones that are up to
+// a tenth of the time. The variance is at least that of independent starts: a regular log whose period is not
+// a second has empty seconds, too.
+func (g *gaps) find() (found []Gap) {
+	if len(g.seconds) == 0 {
+		return nil
+	}
+	var n, squares int64
+	for _, flows := range g.flows {
+		n += flows
+		squares += flows * flows
+	}
+	filled, all := len(g.seconds), g.seconds[len(g.seconds)-1]-g.seconds[0]+1
+	time := max(float64(filled), 0.9*float64(all))
+	mean := float64(n) / time
+	variance := float64(squares)/time - mean*mean
+	for i, second := range g.seconds {
+		if i == 0 {
+			continue
+		}
+		gap := second - 1 - g.seconds[i-1]
+		if gap > 0 && float64(gap)*mean*mean > 64*max(variance, mean) {
+			found = append(found, Gap{(second - gap) * 1e9, second * 1e9})
+		}
+	}
+	slices.SortFunc(found, func(a, b Gap) int {
+		return cmp.Or(cmp.Compare(b.ToNS-b.FromNS, a.ToNS-a.FromNS), cmp.Compare(a.ToNS, b.ToNS))
+	})
+	return found[:min(len(found), MostGaps)]
+}
+
+// A flowID is the id of a flow.
+type flowID struct{ number, id int64 }
+
+var idsByFlow = extsort.Order[flowID]{
+	Key:     func(f *flowID) uint64 { return uint64(f.number) },
+	Compare: func(*flowID, *flowID) int { return 0 },
+}
+
+var spansByFlow = extsort.Order[span]{
+	Key:     func(s *span) uint64 { return uint64(s.flow) },
+	Compare: func(a, b *span) int { return cmp.Compare(a.startNS, b.startNS) },
+}
+
+var spansByStart = extsort.Order[span]{
+	Key:     func(s *span) uint64 { return uint64(s.startNS) },
+	Compare: func(a, b *span) int { return cmp.Compare(a.flow, b.flow) },
+}
+
+// writeIntervals writes table workload_intervals. ids has the flows that have any.
+func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID], out schema.Sink) (err error) {
+	if out == nil {
+		return nil
+	}
+	sorted := extsort.New(m.TmpDir, m.MemoryBytes/4, spansByStart)
+	defer func() { err = errors.Join(err, sorted.Close()) }()
+	next, stop := ids.Pull(ctx)
+	defer stop()
+	of := &flowID{number: -1}
+	err = m.spans.Each(ctx, func(s *span) error {
+		if of.number < s.flow {
+			var err error
+			if of, err = next(); err != nil {
+				return fmt.Errorf("id of a flow: %w", err)
+			}
+		}
+		identified := *s
+		identified.flow = of.id
+		m.result.LastEndNS = max(m.result.LastEndNS, s.endNS)
+		return sorted.Add(identified)
+	})
+	if err != nil {
+		return err
+	}
+	m.result.Intervals = sorted.Len()
+	w := newIntervalWriter(out)
+	defer w.b.Release()
+	if err := sorted.Each(ctx, w.add); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// An intervalWriter writes rows of table workload_intervals.
+type intervalWriter struct {
+	out schema.Sink
+	b   *array.RecordBuilder
+	n   int
+}
+
+func newIntervalWriter(out schema.Sink) *intervalWriter {
+	return &intervalWriter{out: out, b: array.NewRecordBuilder(memory.DefaultAllocator, schema.WorkloadIntervals.Arrow())}
+}
+
+func (w *intervalWriter) add(s *span) error {
+	for i, v := range []int64{s.flow, s.startNS, s.endNS, s.bytes, s.packets} {
+		b := w.b.Field(i).(*array.Int64Builder)
+		if v == noValue {
+			b.AppendNull()
+		} else {
+			b.Append(v)
+		}
+	}
+	w.n++
+	if w.n < columns.BatchRows {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *intervalWriter) flush() error {
+	w.n = 0
+	var batch arrow.Record = w.b.NewRecord()
+	defer batch.Release()
+	return w.out.Write(batch)
+}

@@ -1,0 +1,301 @@
+// Package extsort sorts more rows than fit into memory.
+//
+//	Add ─► rows in memory ─ full ─► sorted run in a temporary file ─┐
+//	             │                                                  ▼
+//	             └───────────────────────────────────────────────► Each: merge of all runs
+//
+// Rows are structs of fixed size. They have no pointers, so a run is their memory as it is: the file is read
+// only by the process that wrote it.
+package extsort
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"reflect"
+	"slices"
+	"unsafe"
+)
+
+// Order is the order of rows. Compare decides between rows of equal keys.
+type Order[T any] struct {
+	Key     func(row *T) uint64
+	Compare func(a, b *T) int
+}
+
+// A Sorter collects rows and returns them in order. It is used by one goroutine at a time. The caller closes
+// it.
+type Sorter[T any] struct {
+	order Order[T]
+	dir   string
+	limit int // rows in memory
+	rows  []T
+	keys  []place // of rows, sorted; nil: rows were added since
+	file  *os.File
+	runs  []run
+	n     int64
+}
+
+// A place is the key of a row and where the row is.
+type place struct {
+	key uint64
+	at  uint32
+}
+
+// A run is a sorted part of the file, in rows.
+type run struct{ from, to int64 }
+
+// leastRows is how many rows a Sorter holds at least.
+const leastRows = 1024
+
+// New returns a Sorter that holds about memoryBytes of rows and writes others to a file in dir. It panics if
+// rows have pointers.
+func New[T any](dir string, memoryBytes int64, order Order[T]) *Sorter[T] {
+	if hasPointers(reflect.TypeFor[T]()) {
+		panic(fmt.Sprintf("extsort: %T has pointers", *new(T)))
+	}
+	rowBytes := int64(unsafe.Sizeof(*new(T)) + unsafe.Sizeof(place{}))
+	limit := min(max(leastRows, memoryBytes/rowBytes), 1<<31)
+	return &Sorter[T]{order: order, dir: dir, limit: int(limit)}
+}
+
+func hasPointers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if hasPointers(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	case reflect.Bool, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16,
+		reflect.Uint32, reflect.Uint64, reflect.Float64:
+		return false
+	}
+	return true
+}
+
+// Len returns the number of rows.
+func (s *Sorter[T]) Len() int64 { return s.n }
+
+// Add adds a row. It is not called after Each.
+func (s *Sorter[T]) Add(row T) error {
+	if len(s.rows) == s.limit {
+		if err := s.spill(); err != nil {
+			return err
+		}
+	}
+	s.rows = append(s.rows, row)
+	s.n++
+	return nil
+}
+
+// sort sorts the places of the rows in memory.
+func (s *Sorter[T]) sort() {
+	s.keys = slices.Grow(s.keys[:0], len(s.rows))[:len(s.rows)]
+	for i := range s.rows {
+		s.keys[i] = place{s.order.Key(&s.rows[i]), uint32(i)}
+	}
+	slices.SortFunc(s.keys, func(a, b place) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return s.order.Compare(&s.rows[a.at], &s.rows[b.at])
+	})
+}
+
+// spill writes the rows in memory as a run.
+func (s *Sorter[T]) spill() (err error) {
+	if s.file == nil {
+		if s.file, err = os.CreateTemp(s.dir, "sort-*"); err != nil {
+			return err
+		}
+	}
+	s.sort()
+	from := int64(0)
+	if len(s.runs) > 0 {
+		from = s.runs[len(s.runs)-1].to
+	}
+	buffer := make([]T, 0, bufferRows[T]())
+	for part := range slices.Chunk(s.keys, cap(buffer)) {
+		buffer = buffer[:0]
+		for _, p := range part {
+			buffer = append(buffer, s.rows[p.at])
+		}
+		if _, err := s.file.Write(bytesOf(buffer)); err != nil {
+			return err
+		}
+	}
+	s.runs = append(s.runs, run{from, from + int64(len(s.rows))})
+	s.rows, s.keys = s.rows[:0], s.keys[:0]
+	return nil
+}
+
+// bufferRows is how many rows are written or read at a time.
+func bufferRows[T any]() int { return max(1, int((64<<10)/unsafe.Sizeof(*new(T)))) }
+
+func bytesOf[T any](rows []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(rows))), len(rows)*int(unsafe.Sizeof(*new(T))))
+}
+
+// Each calls do with each row, in order, until the first error. Rows that compare equal are in any order. The
+// row is valid during the call. Each may be called several times.
+func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
+	n := 0
+	checked := func(row *T) error {
+		if n++; n%65_536 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return do(row)
+	}
+	if len(s.runs) > 0 {
+		return s.eachOfRuns(checked)
+	}
+	if len(s.keys) != len(s.rows) {
+		s.sort()
+	}
+	for _, p := range s.keys {
+		if err := checked(&s.rows[p.at]); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Pull returns a function that returns the rows that Each calls do with, one by one, and then the error io.EOF.
+// The row is valid until the next call. The caller calls stop when it needs no more rows.
+func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error), stop func()) {
+	errStopped := errors.New("stopped")
+	pull, stop := iter.Pull2(func(yield func(*T, error) bool) {
+		err := s.Each(ctx, func(row *T) error {
+			if !yield(row, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	})
+	next = func() (*T, error) {
+		row, err, more := pull()
+		if !more {
+			return nil, io.EOF
+		}
+		return row, err
+	}
+	return next, stop
+}
+
+func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
+	if len(s.rows) > 0 {
+		if err := s.spill(); err != nil {
+			return err
+		}
+		s.rows, s.keys = nil, nil
+	}
+	merge := &merge[T]{order: s.order}
+	for _, r := range s.runs {
+		c := &cursor[T]{file: s.file, left: r}
+		if err := c.next(&s.order); err != nil {
+			return err
+		}
+		merge.cursors = append(merge.cursors, c)
+	}
+	heap.Init(merge)
+	for len(merge.cursors) > 0 {
+		first := merge.cursors[0]
+		if err := do(first.row); err != nil {
+			return err
+		}
+		switch err := first.next(&s.order); {
+		case errors.Is(err, io.EOF):
+			heap.Pop(merge)
+		case err != nil:
+			return err
+		default:
+			heap.Fix(merge, 0)
+		}
+	}
+	return nil
+}
+
+// Close removes the rows and the file.
+func (s *Sorter[T]) Close() error {
+	s.rows, s.keys, s.runs = nil, nil, nil
+	if s.file == nil {
+		return nil
+	}
+	file := s.file
+	s.file = nil
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// A cursor reads a run.
+type cursor[T any] struct {
+	file   *os.File
+	left   run // not read yet
+	buffer []T
+	at     int // in buffer, of the row after this one
+	row    *T
+	key    uint64
+}
+
+// next reads the next row. The error is io.EOF at the end.
+func (c *cursor[T]) next(order *Order[T]) error {
+	if c.at == len(c.buffer) {
+		n := min(int64(bufferRows[T]()), c.left.to-c.left.from)
+		if n == 0 {
+			return io.EOF
+		}
+		if c.buffer == nil {
+			c.buffer = make([]T, n)
+		}
+		c.buffer = c.buffer[:n]
+		if _, err := c.file.ReadAt(bytesOf(c.buffer), c.left.from*int64(unsafe.Sizeof(*new(T)))); err != nil {
+			return fmt.Errorf("temporary file %s: %w", c.file.Name(), err)
+		}
+		c.left.from += n
+		c.at = 0
+	}
+	c.row = &c.buffer[c.at]
+	c.at++
+	c.key = order.Key(c.row)
+	return nil
+}
+
+// A merge is a heap of cursors, of which the first has the first row.
+type merge[T any] struct {
+	order   Order[T]
+	cursors []*cursor[T]
+}
+
+// Len implements heap.Interface.
+func (m *merge[T]) Len() int { return len(m.cursors) }
+
+// Less implements heap.Interface.
+func (m *merge[T]) Less(i, j int) bool {
+	a, b := m.cursors[i], m.cursors[j]
+	if a.key != b.key {
+		return a.key < b.key
+	}
+	return m.order.Compare(a.row, b.row) < 0
+}
+
+// Swap implements heap.Interface.
+func (m *merge[T]) Swap(i, j int) { m.cursors[i], m.cursors[j] = m.cursors[j], m.cursors[i] }
+
+// Push implements heap.Interface.
+func (m *merge[T]) Push(x any) { m.cursors = append(m.cursors, x.(*cursor[T])) }
+
+// Pop implements heap.Interface.
+func (m *merge[T]) Pop() any {
+	last := m.cursors[len(m.cursors)-1]
+	m.cursors = m.cursors[:len(m.cursors)-1]
+	return last
+}

@@ -1,0 +1,43 @@
+package ingest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/schema"
+	"parsimon/stages/topology"
+)
+
+// tested is the result of a file, with the Parquet files of its tables.
+type tested struct {
+	Stats
+	FlowsFile     string
+	IntervalsFile string
+}
+
+// readFile calls File, with Parquet files for the tables in a temporary folder.
+func readFile(t *testing.T, n *topology.Network, file string, o Options) (tested, error) {
+	t.Helper()
+	dir := t.TempDir()
+	result := tested{FlowsFile: filepath.Join(dir, "flows.parquet"), IntervalsFile: filepath.Join(dir, "intervals.parquet")}
+	create := func(table schema.Table, path string) *parquet.Writer {
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return parquet.NewWriter(table, f)
+	}
+	flows, intervals := create(schema.Flows, result.FlowsFile), create(schema.WorkloadIntervals, result.IntervalsFile)
+	o.Open = parquet.OpenFile
+	var err error
+	result.Stats, err = File(t.Context(), n, file, o, Tables{Flows: flows, Intervals: intervals})
+	for _, w := range []*parquet.Writer{flows, intervals} {
+		if closeErr := w.Close(); closeErr != nil {
+			t.Fatal(closeErr)
+		}
+	}
+	return result, err
+}
