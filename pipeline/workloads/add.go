@@ -87,14 +87,17 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 // noFlows returns the error for a workload whose rows are all rejected, such as the log of an idle interface.
 func (in *ingestion) noFlows() error {
 	c := in.state.counts()
-	why := names.Of(c.Reasons, func(r ingest.RejectCount) string { return fmt.Sprintf("%d × %s", r.Rows, r.Reason) })
-	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them no "+
-		"flows by their own account (%s)", in.state.ID, c.Rows, c.SetAside, strings.Join(why, ", "))
+	why := names.Of(c.Reasons, func(r ingest.RejectCount) string {
+		return fmt.Sprintf("%d × %s", r.Rows, r.Reason)
+	})
+	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them "+
+		"no flows by their own account (%s)", in.state.ID, c.Rows, c.SetAside, strings.Join(why, ", "))
 }
 
 func (in *ingestion) checkRejects() error {
 	c := in.state.counts()
-	return ingest.CheckRejects("workload "+string(in.state.ID), c.Rows, c.Rejects, c.SetAside, in.MaxRejects, c.Reasons)
+	return ingest.CheckRejects("workload "+string(in.state.ID), c.Rows, c.Rejects, c.SetAside, in.MaxRejects,
+		c.Reasons)
 }
 
 // addFile adds one file to tables records and rejects.
@@ -170,7 +173,8 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	}
 	chunks := lake.NewFlowWriter(in.session, in.place(), in.Progress.Add)
 	defer chunks.Abandon()
-	intervals, err := in.session.Create(schema.WorkloadIntervals, in.place().File(schema.WorkloadIntervals, in.state.Merge.Next))
+	path := in.place().File(schema.WorkloadIntervals, in.state.Merge.Next)
+	intervals, err := in.session.Create(schema.WorkloadIntervals, path)
 	if err != nil {
 		return err
 	}
@@ -267,7 +271,8 @@ func (in *ingestion) sourcesRecord() arrow.Record {
 	return columns.RecordOf(schema.Workloads, in.state.Sources, func(s Source) columns.Row {
 		return columns.Row{
 			"source": s.N, "file": s.File, "digest": s.Digest,
-			"rows": s.Rows, "second_directions": s.Reverse, "records": s.Records, "rejects": s.Rejects, "set_aside": s.SetAside,
+			"rows": s.Rows, "second_directions": s.Reverse, "records": s.Records, "rejects": s.Rejects,
+			"set_aside": s.SetAside,
 		}
 	})
 }

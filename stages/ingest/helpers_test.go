@@ -21,7 +21,9 @@ type tested struct {
 func readFile(t *testing.T, n *topology.Network, file string, o Options) (tested, error) {
 	t.Helper()
 	dir := t.TempDir()
-	result := tested{FlowsFile: filepath.Join(dir, "flows.parquet"), IntervalsFile: filepath.Join(dir, "intervals.parquet")}
+	result := tested{
+		FlowsFile: filepath.Join(dir, "flows.parquet"), IntervalsFile: filepath.Join(dir, "intervals.parquet"),
+	}
 	create := func(table schema.Table, path string) *parquet.Writer {
 		f, err := os.Create(path)
 		if err != nil {
@@ -30,13 +32,14 @@ func readFile(t *testing.T, n *topology.Network, file string, o Options) (tested
 		t.Cleanup(func() { _ = f.Close() })
 		return parquet.NewWriter(table, f)
 	}
-	flows, intervals := create(schema.Flows, result.FlowsFile), create(schema.WorkloadIntervals, result.IntervalsFile)
+	flows := create(schema.Flows, result.FlowsFile)
+	intervals := create(schema.WorkloadIntervals, result.IntervalsFile)
 	o.Open = parquet.OpenFile
 	var err error
 	result.Stats, err = File(t.Context(), n, file, o, Tables{Flows: flows, Intervals: intervals})
 	for _, w := range []*parquet.Writer{flows, intervals} {
-		if closeErr := w.Close(); closeErr != nil {
-			t.Fatal(closeErr)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return result, err

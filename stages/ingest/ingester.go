@@ -10,7 +10,7 @@
 //	           table records   table rejects, with reasons     rows = records + rejects       (Ingester.File)
 //	                │
 //	                ▼ one per connection and burst, starts drawn within the resolution of the log
-//	           table flows     table rejects                   records = flows + merged + rejects (Ingester.Merge)
+//	           table flows     table rejects     records = flows + merged + rejects (Ingester.Merge)
 //
 // Package connections has the merge.
 // File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and

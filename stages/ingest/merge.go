@@ -36,15 +36,26 @@ type MergeStats struct {
 	Corrections     []Correction  `json:"corrections,omitempty"`
 	Sampling        string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
 	Gaps            []Gap         `json:"gaps,omitempty"`     // of flow logs
-	// Intervals is the number of rows of table workload_intervals, and IntervalNS the time over which exporters
-	// are resolved: ten times the duration of records, but at least 5 minutes. Both are of flow logs.
-	Intervals  int64        `json:"intervals,omitempty"`
-	IntervalNS int64        `json:"interval_ns,omitempty"`
-	LastEndNS  int64        `json:"last_end_ns,omitempty"` // of the rows of table workload_intervals
-	Labels     []LabelCount `json:"-"`                     // most bytes first
+	Profile
+	Labels []LabelCount `json:"-"` // most bytes first
 	// RejectsFile is the Parquet file of the rejects, in TmpDir; empty if there are none.
 	RejectsFile string `json:"-"`
 
+	merged
+}
+
+// Profile describes table workload_intervals of flow logs.
+type Profile struct {
+	Intervals int64 `json:"intervals,omitempty"` // rows
+	// LastEndNS is the end of the last interval of a flow; 0 if no flow has intervals.
+	LastEndNS int64 `json:"last_end_ns,omitempty"`
+	// IntervalNS is the time over which exporters are resolved: ten times the duration of records, but at least
+	// 5 minutes.
+	IntervalNS int64 `json:"interval_ns,omitempty"`
+}
+
+// merged is what a merge found, and what remains to be checked.
+type merged struct {
 	records, largest int64
 	bytes            float64
 	flowsFile        string // of whole flows
@@ -65,7 +76,8 @@ type Correction struct {
 //
 // If each row of the sources is a flow, flows keep their ids, or are numbered by source and row. Rows with
 // repeated ids are rejected. Records of flow logs are merged (connections.Merge).
-func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, out Tables) (stats MergeStats, err error) {
+func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, out Tables) (stats MergeStats,
+	err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
 	m.all = duckdb.ScanParquet(names.Of(sources, func(s MergeSource) string { return s.RecordsFile })...)
 	if in.o.Mapping.Records {
@@ -80,7 +92,8 @@ func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, out Tables
 	if stats.bytes > maxBytes || stats.largest > maxFlowBytes {
 		var largest string
 		if err = m.query(ctx, step("largest", values{"records": m.all, "file": m.file()}), &largest); err == nil {
-			err = fmt.Errorf("%s, and all flows %s: a flow can have 2^50, and all 2^62", largest, units.Human(stats.bytes))
+			err = fmt.Errorf("%s, and all flows %s: a flow can have 2^50, and all 2^62", largest,
+				units.Human(stats.bytes))
 		}
 	}
 	return stats, err
@@ -224,8 +237,8 @@ func (m *merging) wholeFlows(ctx context.Context, out Tables) error {
 		return err
 	}
 	totals := step("totals", values{"records": m.all, "flows": duckdb.ScanParquet(s.flowsFile)})
-	err = m.query(ctx, totals, &s.records, &s.Flows, &s.SyntheticStarts, &s.FirstStartNS, &s.LastStartNS, &s.bytes,
-		&s.largest)
+	err = m.query(ctx, totals, &s.records, &s.Flows, &s.SyntheticStarts, &s.FirstStartNS, &s.LastStartNS,
+		&s.bytes, &s.largest)
 	if err == nil {
 		s.Labels, err = m.labels(ctx, s.flowsFile)
 	}
@@ -238,8 +251,8 @@ func (m *merging) wholeFlows(ctx context.Context, out Tables) error {
 // rejectRepeatedIDs writes flows whose id an earlier row has to table rejects, and returns the other flows.
 func (m *merging) rejectRepeatedIDs(ctx context.Context, flows string) (string, error) {
 	var repeated int64
-	err := m.query(ctx, "SELECT count(*) FROM (SELECT flow_id FROM "+flows+" GROUP BY flow_id HAVING count(*) > 1)",
-		&repeated)
+	several := "SELECT flow_id FROM " + flows + " GROUP BY flow_id HAVING count(*) > 1"
+	err := m.query(ctx, "SELECT count(*) FROM ("+several+")", &repeated)
 	if err != nil || repeated == 0 {
 		return flows, err
 	}
@@ -271,7 +284,8 @@ func (in *Ingester) passes(rows int64) int64 {
 // flowLogs merges the records of flow logs to flows (package connections).
 func (m *merging) flowLogs(ctx context.Context, out Tables) error {
 	sources := names.Of(m.sources, func(s MergeSource) connections.Source {
-		return connections.Source{N: s.N, Open: func() schema.Batches { return m.o.Open(schema.Records, s.RecordsFile) }}
+		open := func() schema.Batches { return m.o.Open(schema.Records, s.RecordsFile) }
+		return connections.Source{N: s.N, Open: open}
 	})
 	r, err := connections.Merge(ctx, connections.Settings{
 		Network: m.net, Seed: m.o.Seed, GapSigma: m.o.GapSigma, IdleNS: m.o.IdleNS, TmpDir: m.o.TmpDir,
@@ -281,10 +295,13 @@ func (m *merging) flowLogs(ctx context.Context, out Tables) error {
 		return err
 	}
 	s := m.stats
-	s.records, s.bytes, s.largest = r.Records, r.Bytes, r.LargestBytes
-	s.Flows, s.SyntheticStarts, s.Repeated, s.Intervals = r.Flows, r.Synthetic, r.Repeated, r.Intervals
-	s.FirstStartNS, s.LastStartNS, s.IntervalNS = r.FirstStartNS, r.LastStartNS, r.IntervalNS
-	s.LastEndNS = r.LastEndNS
+	s.merged = merged{records: r.Records, bytes: r.Bytes, largest: r.LargestBytes}
+	s.Flows = r.Flows
+	s.SyntheticStarts = r.Synthetic
+	s.Repeated = r.Repeated
+	s.FirstStartNS = r.FirstStartNS
+	s.LastStartNS = r.LastStartNS
+	s.Profile = Profile{Intervals: r.Intervals, LastEndNS: r.LastEndNS, IntervalNS: r.IntervalNS}
 	s.Gaps = names.Of(r.Gaps, func(g connections.Gap) Gap { return Gap(g) })
 	s.Labels = names.Of(r.Labels, func(l connections.Label) LabelCount { return LabelCount(l) })
 	s.Sampling = describeSampling(r.Sampled)

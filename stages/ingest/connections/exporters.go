@@ -81,11 +81,11 @@ type pairOfRacks struct {
 //
 // Whether one exporter saw a packet that another sampled is not known, and by chance one may have sampled
 // none of a flow. But of the pairs of samples of one connection those of one exporter are one in k with k
-// exporters on its path, whatever its size and the rate. So of the bytes y of connections with two samples or
-// more, y (squares - n) / (y² - n) count once, and k is their ratio: of a pair of racks, towards that of all
-// pairs with cables of the same tiers as far as it has few samples, and this one towards that of all. Traffic
-// may move from one exporter to another: only samples of one interval are compared. Unlike a choice of the
-// exporter that sampled most, which is too large if samples are few, this has no bias.
+// exporters on its path, regardless of its size and of the rate. So of the bytes y of connections with two
+// samples or more, y (squares - n) / (y² - n) count once, and k is the ratio of y to them. A pair of racks
+// with few samples is drawn towards all pairs with cables of the same tiers, and these towards all pairs.
+// Traffic may move from one exporter to another, so only samples of one interval are compared. Unlike a
+// choice of the exporter that sampled most, which is too large if samples are few, this has no bias.
 func (m *merging) findRedundancy(ctx context.Context) error {
 	m.places = placesOf(m.Network)
 	found := map[racks]*pairOfRacks{}
@@ -104,10 +104,11 @@ func (m *merging) findRedundancy(ctx context.Context) error {
 
 // redundancy returns that of the racks of a record.
 func (m *merging) redundancy(r *record) redundancy {
-	if found, known := m.redundancies[m.places.racks(r)]; known {
-		return found
+	found, known := m.redundancies[m.places.racks(r)]
+	if !known {
+		return noRedundancy
 	}
-	return noRedundancy
+	return found
 }
 
 // places are the racks of hosts, and the tiers of their cables.
@@ -141,7 +142,8 @@ func (m *merging) addPair(found map[racks]*pairOfRacks, r *record, s seen) {
 	}
 	p.alike = min(p.alike, alike)
 	p.exporters = max(p.exporters, s.exporters)
-	p.y, p.n = p.y.plus(uint128{lo: s.y}), p.n.plus(s.n)
+	p.y = p.y.plus(uint128{lo: s.y})
+	p.n = p.n.plus(s.n)
 	if s.pairs() {
 		p.bytes = p.bytes.plus(uint128{lo: s.y})
 		p.once = p.once.plus(uint128{lo: uint64(math.Round(s.once()))})
@@ -158,8 +160,10 @@ func redundanciesOf(found map[racks]*pairOfRacks) map[racks]redundancy {
 		}
 		for _, sum := range []*pairOfRacks{&all, kinds[p.alike]} {
 			sum.exporters = max(sum.exporters, p.exporters)
-			sum.y, sum.n = sum.y.plus(p.y), sum.n.plus(p.n)
-			sum.bytes, sum.once = sum.bytes.plus(p.bytes), sum.once.plus(p.once)
+			sum.y = sum.y.plus(p.y)
+			sum.n = sum.n.plus(p.n)
+			sum.bytes = sum.bytes.plus(p.bytes)
+			sum.once = sum.once.plus(p.once)
 		}
 	}
 	most := float64(all.exporters)

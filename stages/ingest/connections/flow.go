@@ -48,24 +48,30 @@ func observe(records []record) observation {
 	return o
 }
 
-// flowOf merges the records of a flow. It has the size that its best observer counted. If all of them sampled
-// it, it has the sum over intervals of their estimate there. Observers that count every packet are resolved by
-// interval, too, if the traffic has moved between them: then none has counted most of it. A start is the
-// latest that agrees with the observer that recorded its beginning first.
+// flowOf merges the records of a flow. It has the size that its best observer counted. If all of them
+// sampled it, it has the sum over intervals of their estimate there. Observers that count every packet are
+// resolved by interval, too, if the traffic has moved between them: then none has counted most of it. A
+// start is the latest that agrees with the observer that recorded its beginning first.
 func (m *merging) flowOf(records []record) flow {
-	f := flow{connection: records[0].connection, protocolAndDSCP: records[0].protocolAndDSCP}
+	f := flow{
+		connection: records[0].connection, protocolAndDSCP: records[0].protocolAndDSCP,
+	}
 	best := chosen{observer: noValue}
-	f.service, f.vnet, f.samples = records[0].service, records[0].vnet, noValue
+	f.service = records[0].service
+	f.vnet = records[0].vnet
+	f.samples = noValue
 	for i := range records {
 		r := &records[i]
-		f.service, f.vnet = m.labels.maxText(f.service, r.service), m.labels.maxText(f.vnet, r.vnet)
+		f.service = m.texts.labels.maxText(f.service, r.service)
+		f.vnet = m.texts.labels.maxText(f.vnet, r.vnet)
 		f.dscp = max(f.dscp, r.dscp)
 		if r.samples >= 0 {
 			f.samples = max(0, f.samples) + r.samples
 		}
 	}
 	var most uint64
-	until, observers := int64(math.MaxInt64), 0
+	until := int64(math.MaxInt64)
+	observers := 0
 	for of := range m.observations(records) {
 		o := observe(of)
 		until = min(until, o.startNS+o.resolutionNS)
@@ -90,7 +96,8 @@ func (m *merging) flowOf(records []record) flow {
 	case best.observer < 0:
 		f.bytes = int64(max(1, min(float64(tooMany), math.Round(m.estimate(records)))))
 	case observers > 1:
-		if moved := m.countedBySteps(records); 5*min(moved, 1<<60) > 6*most {
+		moved := m.countedBySteps(records)
+		if 5*moved > 6*most {
 			most = min(moved, uint64(tooMany))
 			best.byStep = true
 		}
@@ -107,7 +114,7 @@ func (m *merging) before(a *observation, b chosen) bool {
 	if a.observer == b.observer {
 		return a.class < b.class
 	}
-	return m.observers.compare(a.observer, b.observer) < 0
+	return m.texts.observers.compare(a.observer, b.observer) < 0
 }
 
 // countedBySteps returns the sum over intervals of the bytes that the best observer there counted.
@@ -115,7 +122,8 @@ func (m *merging) countedBySteps(records []record) (sum uint64) {
 	for step := range m.steps(records) {
 		most := uint64(0)
 		for of := range m.observations(step) {
-			if o := observe(of); o.class != sampled {
+			o := observe(of)
+			if o.class != sampled {
 				most = max(most, o.bytes)
 			}
 		}

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// A span is a time in which the log saw bytes of a flow. Until flows have ids, flow is the number of the flow.
+// A span is a time in which the log saw bytes of a flow. Until flows have ids, flow is the number of the
+// flow.
 type span struct {
 	flow           int64
 	startNS, endNS int64
@@ -37,9 +38,9 @@ type timeline struct {
 	lastNS      int64
 }
 
-// addSpans adds the intervals of a flow: the records of the observer that its bytes are from, or of all, where
-// they were sampled, scaled to the estimate of each interval. A flow that lasted no longer than a second, or
-// than the log can tell, has none.
+// addSpans adds the intervals of a flow: the records of the observer that its bytes are from, or of all,
+// where they were sampled, scaled to the estimate of each interval. A flow that lasted no longer than a
+// second, or than the log can tell, has none.
 func (m *merging) addSpans(f *flow, records []record) error {
 	t := &m.timeline
 	t.begin(records)
@@ -55,7 +56,8 @@ func (m *merging) addSpans(f *flow, records []record) error {
 		}
 	default:
 		for i := range records {
-			if r := &records[i]; r.observer == f.observer && r.class() == f.class {
+			r := &records[i]
+			if r.observer == f.observer && r.class() == f.class {
 				t.add(r, 1)
 			}
 		}
@@ -66,14 +68,17 @@ func (m *merging) addSpans(f *flow, records []record) error {
 
 // begin starts the time line of a flow.
 func (t *timeline) begin(records []record) {
-	t.pieces, t.noPackets = t.pieces[:0], false
-	t.firstNS, t.lastNS = records[0].startNS, 0
+	t.pieces = t.pieces[:0]
+	t.noPackets = false
+	t.firstNS = records[0].startNS
+	t.lastNS = 0
 	for i := range records {
 		t.lastNS = max(t.lastNS, endOf(&records[i]))
 	}
 }
 
-// endOf returns the end of a record, exclusive: a log with times in seconds has the second of the last packet.
+// endOf returns the end of a record, exclusive: a log with times in seconds has the second of the last
+// packet.
 func endOf(r *record) int64 { return max(r.endNS+r.resolutionNS, r.startNS+1) }
 
 // add adds a record, with its bytes and packets times a factor.
@@ -100,7 +105,8 @@ func (m *merging) addBest(step []record) {
 		}
 	}
 	for i := range step {
-		if r := &step[i]; r.observer == best.observer && r.class() == best.class {
+		r := &step[i]
+		if r.observer == best.observer && r.class() == best.class {
 			m.timeline.add(r, 1)
 		}
 	}
@@ -130,23 +136,26 @@ func (t *timeline) resolve() {
 	})
 	merged := t.pieces[:0]
 	for _, p := range t.pieces {
-		if n := len(merged); n > 0 && merged[n-1].startNS == p.startNS && merged[n-1].endNS == p.endNS {
-			merged[n-1].bytes += p.bytes
-			merged[n-1].packets += p.packets
+		last := len(merged) - 1
+		if last < 0 || merged[last].startNS != p.startNS || merged[last].endNS != p.endNS {
+			merged = append(merged, p)
 			continue
 		}
-		merged = append(merged, p)
+		merged[last].bytes += p.bytes
+		merged[last].packets += p.packets
 	}
 	t.pieces = merged
 	for i := range t.pieces[:len(t.pieces)-1] {
-		p, next := &t.pieces[i], t.pieces[i+1].startNS
+		p := &t.pieces[i]
+		next := t.pieces[i+1].startNS
 		if next < p.endNS && next > p.startNS && p.endNS-p.slackNS <= next {
 			p.endNS = next
 		}
 	}
 	t.cut = t.cut[:0]
 	for at := 0; at < len(t.pieces); {
-		end, until := at+1, t.pieces[at].endNS
+		end := at + 1
+		until := t.pieces[at].endNS
 		for end < len(t.pieces) && t.pieces[end].startNS < until {
 			until = max(until, t.pieces[end].endNS)
 			end++
@@ -191,7 +200,8 @@ func (t *timeline) cutOverlaps(pieces []piece) {
 		p := piece{startNS: e.atNS, endNS: next, bytes: min(bytes, max(0, rate.bytes*length)),
 			packets: min(packets, max(0, rate.packets*length))}
 		if next == last {
-			p.bytes, p.packets = bytes, packets
+			p.bytes = bytes
+			p.packets = packets
 		}
 		bytes -= p.bytes
 		packets -= p.packets

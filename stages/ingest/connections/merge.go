@@ -15,25 +15,21 @@ import (
 // merging is one call of Merge.
 type merging struct {
 	Settings
-	result Result
-
+	result  Result
 	records *extsort.Sorter[record]
-	group   []record // of one connection
-	scratch []record // of one connection or interval, by observer
-	sources int
+	spans   *extsort.Sorter[span]
+	texts   struct{ observers, labels *texts }
+	noted   noted
+	draw    startDraw
+	sampled sampledSums
 
-	observers, labels *texts
-	durations         map[int64]uint128  // bytes of records by duration in s
-	exporters         map[int32]bool     // observers with samples at a known rate
-	samplers          map[int32]bool     // observers with samples at an unknown rate
-	samplerOf         map[[2]int32]int32 // by src and dst: the one that counts
-	places            places
-	redundancies      map[racks]redundancy
+	samplerOf    map[[2]int32]int32 // by src and dst: the sampler that counts
+	places       places
+	redundancies map[racks]redundancy
 
-	draw     startDraw
-	sampled  sampledSums
+	group    []record // of one connection
+	scratch  []record // of one connection or interval, by observer
 	timeline timeline
-	spans    *extsort.Sorter[span]
 }
 
 // Merge merges records into flows. It writes table flows in start order, and table workload_intervals.
@@ -42,9 +38,10 @@ type merging struct {
 // several observers saw the flow, the one that counted the most bytes of it applies; if all of them sampled
 // it, their mean (exporters) or, at an unknown rate, that of one of them (samplers). A start is known to a
 // second, say, or, where several observers saw the flow, within what they agree on. There it is drawn: the
-// flows that a host starts in one second follow each other after log-normal gaps, scaled to fill it, in random
-// order. Flows are numbered in start order.
-func Merge(ctx context.Context, s Settings, sources []Source, flows, intervals schema.Sink) (_ Result, err error) {
+// flows that a host starts in one second follow each other after log-normal gaps, scaled to fill it, in
+// random order. Flows are numbered in start order.
+func Merge(ctx context.Context, s Settings, sources []Source, flows, intervals schema.Sink) (_ Result,
+	err error) {
 	m := newMerging(s)
 	logged := extsort.New(s.TmpDir, s.MemoryBytes/4, byLoggedStart)
 	defer func() { err = errors.Join(err, m.records.Close(), logged.Close(), m.spans.Close()) }()
@@ -70,29 +67,31 @@ func Merge(ctx context.Context, s Settings, sources []Source, flows, intervals s
 
 func newMerging(s Settings) *merging {
 	return &merging{
-		Settings: s, observers: newTexts(), labels: newTexts(), durations: map[int64]uint128{},
-		exporters: map[int32]bool{}, samplers: map[int32]bool{}, result: Result{Shared: map[[2]int32]int64{}},
-		draw:    startDraw{s.Seed, workload.NewLogNormal(1, s.GapSigma)},
-		records: extsort.New(s.TmpDir, s.MemoryBytes/2, byConnection),
-		spans:   extsort.New(s.TmpDir, s.MemoryBytes/8, spansByFlow),
+		Settings: s,
+		result:   Result{Shared: map[[2]int32]int64{}},
+		records:  extsort.New(s.TmpDir, s.MemoryBytes/2, byConnection),
+		spans:    extsort.New(s.TmpDir, s.MemoryBytes/8, spansByFlow),
+		texts:    struct{ observers, labels *texts }{newTexts(), newTexts()},
+		noted:    noted{map[int64]uint128{}, map[int32]bool{}, map[int32]bool{}, 0},
+		draw:     startDraw{s.Seed, workload.NewLogNormal(1, s.GapSigma)},
 	}
 }
 
 // read reads the records, and decides what depends on all of them.
 func (m *merging) read(ctx context.Context, sources []Source) error {
-	m.sources = len(sources)
+	m.noted.sources = len(sources)
 	for _, source := range sources {
 		if err := m.readSource(ctx, source); err != nil {
 			return err
 		}
 	}
 	m.result.IntervalNS = m.intervalNS()
-	if len(m.samplers) > 1 {
+	if len(m.noted.samplers) > 1 {
 		if err := m.chooseSamplers(ctx); err != nil {
 			return err
 		}
 	}
-	if len(m.exporters) > 1 {
+	if len(m.noted.exporters) > 1 {
 		return m.findRedundancy(ctx)
 	}
 	return nil
@@ -115,7 +114,10 @@ func (m *merging) eachFlow(ctx context.Context, do func(f *flow, records []recor
 	})
 }
 
-var byConnection = extsort.Order[record]{Key: func(r *record) uint64 { return r.hash }, Compare: compareRecords}
+var byConnection = extsort.Order[record]{
+	Key:     func(r *record) uint64 { return r.hash },
+	Compare: compareRecords,
+}
 
 // chooseSamplers chooses an observer for each pair of hosts, the one with the most bytes: records of packets
 // that were sampled at a rate that is not known count at this one. Each observer has estimated the bytes of a
@@ -125,7 +127,8 @@ func (m *merging) chooseSamplers(ctx context.Context) error {
 	bytes := map[pair]uint128{}
 	err := m.eachConnection(ctx, func(records []record) error {
 		for i := range records {
-			if r := &records[i]; r.class() == sampledUnknown {
+			r := &records[i]
+			if r.class() == sampledUnknown {
 				of := pair{r.src, r.dst, r.observer}
 				bytes[of] = bytes[of].plus(uint128{lo: uint64(r.bytes)})
 			}
@@ -137,7 +140,7 @@ func (m *merging) chooseSamplers(ctx context.Context) error {
 		hosts := [2]int32{of.src, of.dst}
 		best, known := chosen[hosts]
 		most := bytes[pair{of.src, of.dst, best}]
-		if !known || most.less(b) || most == b && m.observers.compare(best, of.observer) < 0 {
+		if !known || most.less(b) || most == b && m.texts.observers.compare(best, of.observer) < 0 {
 			chosen[hosts] = of.observer
 		}
 	}
@@ -155,7 +158,7 @@ func (m *merging) eachConnection(ctx context.Context, do func(records []record) 
 		if len(m.group) == 0 {
 			return nil
 		}
-		if m.sources > 1 {
+		if m.noted.sources > 1 {
 			m.removeRepeated()
 		}
 		if m.samplerOf != nil {
@@ -198,7 +201,8 @@ func (m *merging) removeRepeated() {
 		m.countShared(m.group[at:end])
 		for at < end {
 			next := at
-			most, n := 0, 0
+			most := 0
+			n := 0
 			for ; next < end && m.group[next].repeats(&m.group[at]); next++ {
 				if next == at || m.group[next].source != m.group[next-1].source {
 					n = 0
@@ -235,7 +239,8 @@ func (m *merging) countShared(records []record) {
 // parts divides the records of a connection at times without records.
 func (m *merging) parts(records []record) iter.Seq[[]record] {
 	return func(yield func([]record) bool) {
-		from, last := 0, records[0].endNS
+		from := 0
+		last := records[0].endNS
 		for i := range records {
 			r := &records[i]
 			if r.startNS > last+m.IdleNS {
@@ -299,7 +304,8 @@ func (m *merging) seenIn(step []record) (s seen) {
 		if of[0].class() != sampled {
 			continue
 		}
-		bytes, pairs := uint64(0), uint128{}
+		bytes := uint64(0)
+		pairs := uint128{}
 		for i := range of {
 			bytes = min(bytes+uint64(of[i].bytes), uint64(tooMany))
 			pairs = pairs.plus(samplePairs(&of[i]))

@@ -48,8 +48,8 @@ func sourceOf(n int32, records []testRecord) Source {
 			cells := columns.Row{
 				"source": n, "row": row, "reverse": false, "src": r.src, "dst": r.dst, "protocol": int16(6),
 				"src_port": r.port, "dst_port": int32(443), "observer": r.observer, "size_bytes": r.bytes,
-				"start_ns": int64(r.start * 1e9), "end_ns": int64(r.end * 1e9), "resolution_ns": int64(r.resolution * 1e9),
-				"service": "", "vnet": "",
+				"start_ns": int64(r.start * 1e9), "end_ns": int64(r.end * 1e9),
+				"resolution_ns": int64(r.resolution * 1e9), "service": "", "vnet": "",
 			}
 			if r.samples >= 0 {
 				cells["samples"] = r.samples
@@ -84,7 +84,8 @@ func mergeAll(t *testing.T, sources ...Source) merged {
 	t.Helper()
 	var flows, intervals keep
 	s := Settings{
-		Network: topologytest.SmallNetwork(t), Seed: 1, GapSigma: 1, IdleNS: 60e9, TmpDir: t.TempDir(), MemoryBytes: 1 << 10,
+		Network: topologytest.SmallNetwork(t), Seed: 1, GapSigma: 1, IdleNS: 60e9, TmpDir: t.TempDir(),
+		MemoryBytes: 1 << 10,
 	}
 	result, err := Merge(t.Context(), s, sources, &flows, &intervals)
 	if err != nil {
@@ -120,7 +121,8 @@ func (m *merged) check(t *testing.T) {
 	if !sorted {
 		t.Error("intervals are not sorted by start and flow")
 	}
-	sums, ends := map[int64]int64{}, map[int64]int64{}
+	sums := map[int64]int64{}
+	ends := map[int64]int64{}
 	for _, s := range m.spans {
 		if s.bytes <= 0 || s.endNS <= s.startNS || s.startNS < ends[s.flow] {
 			t.Errorf("interval %+v: no bytes, no time, or it overlaps one that ends at %d", s, ends[s.flow])
@@ -165,30 +167,112 @@ func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 		records []testRecord
 		want    string
 	}{
-		"minutes tile":             {[]testRecord{second(0, 59, 600), second(60, 119, 300)}, "0-60 600/60; 60-120 300/30; "},
-		"an end is the next start": {[]testRecord{second(0, 60, 600), second(60, 120, 300)}, "0-60 600/60; 60-121 300/30; "},
-		"no bytes between":         {[]testRecord{second(0, 9, 600), second(60, 69, 300)}, "0-10 600/60; 60-70 300/30; "},
-		"one long record":          {[]testRecord{second(0, 86400, 600)}, "0-86401 600/60; "},
-		"a second is no time":      {[]testRecord{second(7, 7, 600)}, ""},
-		"packets are not known":    {[]testRecord{second(0, 59, 600), unknown}, "0-60 600/-1; 60-120 100/-1; "},
-		"one time twice":           {[]testRecord{second(0, 59, 600), second(0, 59, 300)}, "0-60 900/90; "},
-		"one within another":       {[]testRecord{second(0, 99, 1000), second(20, 39, 400)}, "0-20 200/20; 20-40 600/60; 40-100 600/60; "},
-		"half of each":             {[]testRecord{second(0, 59, 600), second(30, 89, 1200)}, "0-30 300/30; 30-60 900/90; 60-90 600/60; "},
-		"two observers": {[]testRecord{by("a", second(0, 59, 600)), by("b", second(0, 59, 590)), by("a", second(60, 119, 300)),
-			by("b", second(61, 119, 310))}, "0-60 600/60; 60-120 300/30; "},
-		"few samples say no more than the minute": {[]testRecord{samples(1, second(10, 10, 600)), samples(2, second(65, 66, 300))},
-			"10-60 600/60; 60-67 300/30; "},
-		"many samples do": {[]testRecord{samples(50, second(10, 20, 600)), samples(50, second(70, 80, 300))},
-			"10-21 600/60; 70-81 300/30; "},
+		"minutes tile": {
+			[]testRecord{second(0, 59, 600), second(60, 119, 300)},
+			"0-60 600/60; 60-120 300/30; ",
+		},
+		"an end is the next start": {
+			[]testRecord{second(0, 60, 600), second(60, 120, 300)},
+			"0-60 600/60; 60-121 300/30; ",
+		},
+		"no bytes between": {
+			[]testRecord{second(0, 9, 600), second(60, 69, 300)},
+			"0-10 600/60; 60-70 300/30; ",
+		},
+		"one long record": {
+			[]testRecord{second(0, 86400, 600)},
+			"0-86401 600/60; ",
+		},
+		"a second is no time": {
+			[]testRecord{second(7, 7, 600)},
+			"",
+		},
+		"packets are not known": {
+			[]testRecord{second(0, 59, 600), unknown},
+			"0-60 600/-1; 60-120 100/-1; ",
+		},
+		"one time twice": {
+			[]testRecord{second(0, 59, 600), second(0, 59, 300)},
+			"0-60 900/90; ",
+		},
+		"one within another": {
+			[]testRecord{second(0, 99, 1000), second(20, 39, 400)},
+			"0-20 200/20; 20-40 600/60; 40-100 600/60; ",
+		},
+		"half of each": {
+			[]testRecord{second(0, 59, 600), second(30, 89, 1200)},
+			"0-30 300/30; 30-60 900/90; 60-90 600/60; ",
+		},
+		"of two observers, one counts": {
+			[]testRecord{
+				by("a", second(0, 59, 600)), by("b", second(0, 59, 590)), by("a", second(60, 119, 300)),
+				by("b", second(61, 119, 310)),
+			},
+			"0-60 600/60; 60-120 300/30; ",
+		},
+		"few samples say no more than the minute": {
+			[]testRecord{samples(1, second(10, 10, 600)), samples(2, second(65, 66, 300))},
+			"10-60 600/60; 60-67 300/30; ",
+		},
+		"many samples do": {
+			[]testRecord{samples(50, second(10, 20, 600)), samples(50, second(70, 80, 300))},
+			"10-21 600/60; 70-81 300/30; ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range c.records {
 				c.records[i].dst = 1
 			}
 			m := mergeAll(t, sourceOf(1, c.records))
-			if got := m.text(); got != c.want || m.Flows != 1 {
+			got := m.text()
+			if got != c.want || m.Flows != 1 {
 				t.Errorf("%d flows\n got %s\nwant %s", m.Flows, got, c.want)
 			}
 		})
+	}
+}
+
+// If the traffic of a flow moves between observers that count every packet, no minute is lost and none counts
+// twice: the one before the move has the bytes of the first observer, the one after it those of the second.
+func TestIntervalsOfTrafficThatMoves(t *testing.T) {
+	var records []testRecord
+	for minute := range 60 {
+		r := testRecord{dst: 1, start: float64(60 * minute), end: float64(60*minute + 59), resolution: 1, bytes: 600}
+		r.observer = "a"
+		if minute >= 30 {
+			r.observer = "b"
+		}
+		records = append(records, r)
+		r.observer = "c" // sees a tenth
+		r.bytes = 60
+		records = append(records, r)
+	}
+	m := mergeAll(t, sourceOf(1, records))
+	if m.Flows != 1 || len(m.spans) != 60 {
+		t.Fatalf("%d flows, %d intervals; want 1, 60", m.Flows, len(m.spans))
+	}
+	for i, s := range m.spans {
+		if s.bytes != 600 || s.startNS != int64(i)*60e9 || s.endNS != int64(i+1)*60e9 {
+			t.Errorf("minute %d: %+v", i, s)
+		}
+	}
+}
+
+// A log that is ingested in two files that overlap has each record once.
+func TestIntervalsOfRepeatedRecords(t *testing.T) {
+	var records []testRecord
+	for minute := range 10 {
+		records = append(records, testRecord{
+			dst: 1, start: float64(60 * minute), end: float64(60*minute + 59), resolution: 1, bytes: int64(100 + minute),
+		})
+	}
+	m := mergeAll(t, sourceOf(1, records[:7]), sourceOf(2, records[4:]))
+	if m.Repeated != 3 || m.Flows != 1 || len(m.spans) != 10 || m.Shared[[2]int32{1, 2}] != 3 {
+		t.Fatalf("%d repeated, %d flows, %d intervals, shared %v", m.Repeated, m.Flows, len(m.spans), m.Shared)
+	}
+	for i, s := range m.spans {
+		if s.bytes != int64(100+i) {
+			t.Errorf("minute %d has %d bytes", i, s.bytes)
+		}
 	}
 }

@@ -104,8 +104,9 @@ func compareRecords(a, b *record) int {
 }
 
 func (r *record) hashConnection() {
-	h := rng.MixKey(uint64(uint32(r.src))<<32|uint64(uint32(r.dst)), uint64(uint32(r.srcPort))<<32|uint64(uint32(r.dstPort)))
-	r.hash = rng.MixKey(h, uint64(uint16(r.protocol)))
+	hosts := uint64(uint32(r.src))<<32 | uint64(uint32(r.dst))
+	ports := uint64(uint32(r.srcPort))<<32 | uint64(uint32(r.dstPort))
+	r.hash = rng.MixKey(rng.MixKey(hosts, ports), uint64(uint16(r.protocol)))
 }
 
 // texts numbers the texts of columns.
@@ -129,7 +130,8 @@ func (t *texts) number(text string) int32 {
 		t.numbers[text] = n
 		t.all = append(t.all, text)
 	}
-	t.last, t.lastIs = t.all[n], n
+	t.last = t.all[n]
+	t.lastIs = n
 	return n
 }
 
@@ -161,10 +163,12 @@ func columnsOf(batch arrow.Record) (c batchColumns) {
 	i32 := func(name string) *array.Int32 { return columns.Named(batch, name).(*array.Int32) }
 	i16 := func(name string) *array.Int16 { return columns.Named(batch, name).(*array.Int16) }
 	i64 := func(name string) *array.Int64 { return columns.Named(batch, name).(*array.Int64) }
-	c.src, c.dst, c.srcPort, c.dstPort = i32("src"), i32("dst"), i32("src_port"), i32("dst_port")
-	c.protocol, c.dscp = i16("protocol"), i16("dscp")
-	c.start, c.end, c.resolution = i64("start_ns"), i64("end_ns"), i64("resolution_ns")
-	c.bytes, c.samples, c.packets = i64("size_bytes"), i64("samples"), i64("packets")
+	c = batchColumns{
+		src: i32("src"), dst: i32("dst"), srcPort: i32("src_port"), dstPort: i32("dst_port"),
+		protocol: i16("protocol"), dscp: i16("dscp"),
+		start: i64("start_ns"), end: i64("end_ns"), resolution: i64("resolution_ns"),
+		bytes: i64("size_bytes"), samples: i64("samples"), packets: i64("packets"),
+	}
 	for i, name := range []string{"observer", "service", "vnet"} {
 		c.texts[i] = columns.Named(batch, name).(*array.String)
 	}
@@ -182,19 +186,33 @@ func orNull[T any](a interface {
 	return a.Value(i)
 }
 
+// record returns a row without its source and its texts.
+func (c *batchColumns) record(i int) (r record) {
+	r.src = c.src.Value(i)
+	r.dst = c.dst.Value(i)
+	r.srcPort = orNull(c.srcPort, i, noPort)
+	r.dstPort = orNull(c.dstPort, i, noPort)
+	r.protocol = orNull(c.protocol, i, noProtocol)
+	r.dscp = orNull(c.dscp, i, noValue)
+	r.startNS = c.start.Value(i)
+	r.endNS = c.end.Value(i)
+	r.resolutionNS = c.resolution.Value(i)
+	r.bytes = c.bytes.Value(i)
+	r.packets = orNull(c.packets, i, noValue)
+	r.samples = orNull(c.samples, i, noValue)
+	return r
+}
+
 // readSource adds the records of a source to those that are sorted.
 func (m *merging) readSource(ctx context.Context, s Source) error {
 	return columns.ForEach(s.Open(), func(batch arrow.Record) error {
 		c := columnsOf(batch)
 		for i := range int(batch.NumRows()) {
-			r := record{
-				connection:      connection{c.src.Value(i), c.dst.Value(i), orNull(c.srcPort, i, noPort), orNull(c.dstPort, i, noPort)},
-				protocolAndDSCP: protocolAndDSCP{orNull(c.protocol, i, noProtocol), orNull(c.dscp, i, noValue)},
-				source:          s.N, startNS: c.start.Value(i), endNS: c.end.Value(i), resolutionNS: c.resolution.Value(i),
-				bytes: c.bytes.Value(i), packets: orNull(c.packets, i, noValue), samples: orNull(c.samples, i, noValue),
-				observer: m.observers.number(c.texts[0].Value(i)), service: m.labels.number(c.texts[1].Value(i)),
-				vnet: m.labels.number(c.texts[2].Value(i)),
-			}
+			r := c.record(i)
+			r.source = s.N
+			r.observer = m.texts.observers.number(c.texts[0].Value(i))
+			r.service = m.texts.labels.number(c.texts[1].Value(i))
+			r.vnet = m.texts.labels.number(c.texts[2].Value(i))
 			if err := r.check(); err != nil {
 				return err
 			}
@@ -230,32 +248,43 @@ func (r *record) check() error {
 	return nil
 }
 
-// note counts what is decided by all records.
+// noted is what depends on all records.
+type noted struct {
+	durations map[int64]uint128 // bytes of records by duration in s
+	exporters map[int32]bool    // observers with samples at a known rate
+	samplers  map[int32]bool    // observers with samples at an unknown rate
+	sources   int
+}
+
+// note notes a record.
 func (m *merging) note(r *record) {
 	m.result.Records++
 	second := (r.endNS - r.startNS) / 1e9
-	m.durations[second] = m.durations[second].plus(uint128{lo: uint64(r.bytes)})
+	m.noted.durations[second] = m.noted.durations[second].plus(uint128{lo: uint64(r.bytes)})
 	switch r.class() {
 	case sampled:
-		m.exporters[r.observer] = true
+		m.noted.exporters[r.observer] = true
 	case sampledUnknown:
-		m.samplers[r.observer] = true
+		m.noted.samplers[r.observer] = true
 	case counted:
 	}
 }
 
 // intervalNS returns Result.IntervalNS.
 func (m *merging) intervalNS() int64 {
-	const leastSeconds, mostSeconds = 300, 10_000_000
+	const (
+		leastSeconds = 300
+		mostSeconds  = 10_000_000
+	)
 	var all, upto uint128
-	seconds := make([]int64, 0, len(m.durations))
-	for second, bytes := range m.durations {
+	seconds := make([]int64, 0, len(m.noted.durations))
+	for second, bytes := range m.noted.durations {
 		all = all.plus(bytes)
 		seconds = append(seconds, second)
 	}
 	slices.Sort(seconds)
 	for _, second := range seconds {
-		upto = upto.plus(m.durations[second])
+		upto = upto.plus(m.noted.durations[second])
 		if !upto.times(100).less(all.times(99)) {
 			return max(leastSeconds, min(10*(second+1), mostSeconds)) * 1e9
 		}
@@ -289,9 +318,8 @@ func (a uint128) times(n uint64) uint128 {
 }
 
 func (a uint128) over(n uint64) uint128 {
-	hi, rest := a.hi/n, a.hi%n
-	lo, _ := bits.Div64(rest, a.lo, n)
-	return uint128{hi, lo}
+	lo, _ := bits.Div64(a.hi%n, a.lo, n)
+	return uint128{a.hi / n, lo}
 }
 
 func (a uint128) less(b uint128) bool { return a.hi < b.hi || a.hi == b.hi && a.lo < b.lo }

@@ -20,8 +20,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A draw has a random order in its high bits and a log-normal gap in fixed point in its low bits, so that sums
-// of gaps are exact in any order.
+// A draw has a random order in its high bits and a log-normal gap in fixed point in its low bits, so that
+// sums of gaps are exact in any order.
 const (
 	drawGapBits  = 43
 	drawGaps     = int64(1) << drawGapBits
@@ -42,8 +42,8 @@ func (d *startDraw) of(c *connection, protocol int16, startNS int64) int64 {
 		}
 		return uint64(int64(v))
 	}
-	s := rng.New(d.seed, rng.Start, uint64(int64(c.src)), uint64(int64(c.dst)), known(int32(protocol), noProtocol),
-		known(c.srcPort, noPort), known(c.dstPort, noPort), uint64(startNS))
+	s := rng.New(d.seed, rng.Start, uint64(int64(c.src)), uint64(int64(c.dst)),
+		known(int32(protocol), noProtocol), known(c.srcPort, noPort), known(c.dstPort, noPort), uint64(startNS))
 	order := int64(s.Uint64() >> (64 - 20))
 	gap := int64(math.Min(d.gap.Draw(&s)*drawGapScale, float64(drawGaps-2))) + 1
 	return order<<drawGapBits | gap
@@ -119,7 +119,8 @@ func (m *merging) drawStarts(ctx context.Context, logged, started *extsort.Sorte
 }
 
 // write draws the starts, and writes both tables.
-func (m *merging) write(ctx context.Context, logged *extsort.Sorter[flow], flows, intervals schema.Sink) (err error) {
+func (m *merging) write(ctx context.Context, logged *extsort.Sorter[flow],
+	flows, intervals schema.Sink) (err error) {
 	started := extsort.New(m.TmpDir, m.MemoryBytes/4, byStart)
 	ids := extsort.New(m.TmpDir, m.MemoryBytes/8, idsByFlow)
 	defer func() { err = errors.Join(err, started.Close(), ids.Close()) }()
@@ -192,12 +193,15 @@ func (w *flowWriter) add(f *flow) error {
 	key := [2]int32{f.service, f.vnet}
 	label := w.counts[key]
 	if label == nil {
-		label = &Label{Service: w.labels.all[f.service], VNet: w.labels.all[f.vnet]}
+		label = &Label{Service: w.texts.labels.all[f.service], VNet: w.texts.labels.all[f.vnet]}
 		w.counts[key] = label
 	}
 	label.Flows++
 	label.Bytes += f.bytes
-	w.rows = append(w.rows, flowRow{r.Flows, f.src, f.dst, f.bytes, f.startNS, label.Service, label.VNet, f.synthetic, f.dscp, r.Flows, false})
+	w.rows = append(w.rows, flowRow{
+		FlowID: r.Flows, Src: f.src, Dst: f.dst, Bytes: f.bytes, StartNS: f.startNS, Service: label.Service,
+		VNet: label.VNet, Synthetic: f.synthetic, DSCP: f.dscp, Connection: r.Flows,
+	})
 	r.Flows++
 	if len(w.rows) < columns.BatchRows {
 		return nil
@@ -218,7 +222,8 @@ func (w *flowWriter) finish() error {
 		r.Labels = append(r.Labels, *l)
 	}
 	slices.SortFunc(r.Labels, func(a, b Label) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Service, b.Service), strings.Compare(a.VNet, b.VNet))
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Service, b.Service),
+			strings.Compare(a.VNet, b.VNet))
 	})
 	r.Gaps = w.gaps.find()
 	r.Sampled = w.sampled.result()
@@ -229,8 +234,9 @@ func (w *flowWriter) finish() error {
 type gaps struct{ seconds, flows []int64 }
 
 func (g *gaps) add(second int64) {
-	if n := len(g.seconds); n > 0 && g.seconds[n-1] == second {
-		g.flows[n-1]++
+	last := len(g.seconds) - 1
+	if last >= 0 && g.seconds[last] == second {
+		g.flows[last]++
 		return
 	}
 	g.seconds = append(g.seconds, second)
@@ -242,9 +248,9 @@ const MostGaps = 1000
 
 // find returns the seconds without a flow, in a row, in which a log that is complete would have some, the
 // longest first: at the mean rate, the number of flows is eight standard deviations above 0, so that in logs
-// with bursts only longer gaps count. Rate and variance are those of all seconds but empty ones that are up to
-// a tenth of the time. The variance is at least that of independent starts: a regular log whose period is not
-// a second has empty seconds, too.
+// with bursts only longer gaps count. Rate and variance are those of all seconds but empty ones that are up
+// to a tenth of the time. The variance is at least that of independent starts: a regular log whose period is
+// not a second has empty seconds, too.
 func (g *gaps) find() (found []Gap) {
 	if len(g.seconds) == 0 {
 		return nil
@@ -254,8 +260,8 @@ func (g *gaps) find() (found []Gap) {
 		n += flows
 		squares += flows * flows
 	}
-	filled, all := len(g.seconds), g.seconds[len(g.seconds)-1]-g.seconds[0]+1
-	time := max(float64(filled), 0.9*float64(all))
+	all := g.seconds[len(g.seconds)-1] - g.seconds[0] + 1
+	time := max(float64(len(g.seconds)), 0.9*float64(all))
 	mean := float64(n) / time
 	variance := float64(squares)/time - mean*mean
 	for i, second := range g.seconds {
@@ -292,7 +298,8 @@ var spansByStart = extsort.Order[span]{
 }
 
 // writeIntervals writes table workload_intervals. ids has the flows that have any.
-func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID], out schema.Sink) (err error) {
+func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID],
+	out schema.Sink) (err error) {
 	if out == nil {
 		return nil
 	}
@@ -333,7 +340,8 @@ type intervalWriter struct {
 }
 
 func newIntervalWriter(out schema.Sink) *intervalWriter {
-	return &intervalWriter{out: out, b: array.NewRecordBuilder(memory.DefaultAllocator, schema.WorkloadIntervals.Arrow())}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.WorkloadIntervals.Arrow())
+	return &intervalWriter{out: out, b: b}
 }
 
 func (w *intervalWriter) add(s *span) error {

@@ -52,10 +52,11 @@ func twinFlows(t *testing.T, file string, places []string) (lines []string) {
 			t.Fatal(err)
 		}
 		return os.Expand(string(text), func(key string) string {
-			if v, own := values[key]; own {
-				return v
+			v, own := values[key]
+			if !own {
+				return twin[key]
 			}
-			return twin[key]
+			return v
 		})
 	}
 	exec := func(query string) {
@@ -69,16 +70,17 @@ func twinFlows(t *testing.T, file string, places []string) (lines []string) {
 	}
 	values["interval_ns"] = fmt.Sprint(interval)
 	exec(step("samplers"))
-	values["records"] = "(SELECT r.* FROM " + values["records"] + " AS r LEFT JOIN samplers AS s ON r.src = s.src AND " +
-		"r.dst = s.dst WHERE r.samples IS NOT NULL OR r.observer = s.sampler)"
+	values["records"] = "(SELECT r.* FROM " + values["records"] + ` AS r LEFT JOIN samplers AS s
+  ON r.src = s.src AND r.dst = s.dst WHERE r.samples IS NOT NULL OR r.observer = s.sampler)`
 	exec("CREATE TEMP TABLE places (node INTEGER, rack INTEGER, tier VARCHAR); INSERT INTO places VALUES " +
 		strings.Join(places, ", "))
 	exec(step("paths"))
-	values["records"] = "(SELECT r.*, coalesce(k, 1) AS k, coalesce(prior, 1) AS prior FROM " + values["records"] + ` AS r
+	of := values["records"]
+	values["records"] = `(SELECT r.*, coalesce(k, 1) AS k, coalesce(prior, 1) AS prior FROM ` + of + ` AS r
   JOIN places AS s ON r.src = s.node JOIN places AS d ON r.dst = d.node
   LEFT JOIN paths AS p ON s.rack = src_rack AND d.rack = dst_rack)`
-	query := "SELECT format('{} {} {} {} {} {} {} {}', src, dst, coalesce(src_port, -1), start_ns, resolution_ns, " +
-		"coalesce(samples, -1), service, size_bytes) FROM (" + step("merge") + ")"
+	query := "SELECT format('{} {} {} {} {} {} {} {}', src, dst, coalesce(src_port, -1), start_ns, " +
+		"resolution_ns, coalesce(samples, -1), service, size_bytes) FROM (" + step("merge") + ")"
 	err = duckdb.Each(t.Context(), conn, query, func(rows *sql.Rows) error {
 		var line string
 		err := rows.Scan(&line)
@@ -98,9 +100,9 @@ func randomRecords(seed uint64, observers []string, classes []int64) (records []
 	for range 400 {
 		src := int32(s.IntN(4))
 		r := testRecord{
-			src: src, dst: (src + 1 + int32(s.IntN(3))) % 4, port: int32(s.IntN(2)), observer: observers[s.IntN(len(observers))],
+			src: src, dst: (src + 1 + int32(s.IntN(3))) % 4, port: int32(s.IntN(2)),
+			observer: observers[s.IntN(len(observers))], samples: classes[s.IntN(len(classes))],
 			start: float64(s.IntN(4000)), resolution: float64(s.IntN(3)) / 2, bytes: 1 + int64(s.IntN(1_000_000)),
-			samples: classes[s.IntN(len(classes))],
 		}
 		if r.samples > 0 {
 			r.samples += int64(s.IntN(20))
@@ -138,13 +140,16 @@ func TestMergeEqualsItsTwin(t *testing.T) {
 			records := randomRecords(uint64(len(name)), c.observers, c.classes)
 			file := filepath.Join(t.TempDir(), "records.parquet")
 			writeRecords(t, file, records)
-			m := newMerging(Settings{Network: network, Seed: 1, GapSigma: 1, IdleNS: 60e9, TmpDir: t.TempDir(), MemoryBytes: 1})
+			m := newMerging(Settings{
+				Network: network, Seed: 1, GapSigma: 1, IdleNS: 60e9, TmpDir: t.TempDir(), MemoryBytes: 1,
+			})
 			if err := m.read(t.Context(), []Source{sourceOf(1, records)}); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			err := m.eachFlow(t.Context(), func(f *flow, _ []record) error {
-				got = append(got, fmt.Sprint(f.src, f.dst, f.srcPort, f.startNS, f.resolutionNS, f.samples, " ", m.labels.all[f.service], " ", f.bytes))
+				got = append(got, fmt.Sprint(f.src, f.dst, f.srcPort, f.startNS, f.resolutionNS, f.samples, " ",
+					m.texts.labels.all[f.service], " ", f.bytes))
 				return nil
 			})
 			if err != nil {
@@ -182,7 +187,8 @@ func compareLines(t *testing.T, got, want []string) {
 		t.Fatalf("%d flows, the twin has %d", len(got), len(want))
 	}
 	for i := range got {
-		g, w := strings.Fields(got[i]), strings.Fields(want[i])
+		g := strings.Fields(got[i])
+		w := strings.Fields(want[i])
 		last := len(g) - 1
 		var a, b int64
 		_, errA := fmt.Sscan(g[last], &a)

@@ -132,7 +132,8 @@ func (s *Sorter[T]) spill() (err error) {
 		}
 	}
 	s.runs = append(s.runs, run{from, from + int64(len(s.rows))})
-	s.rows, s.keys = s.rows[:0], s.keys[:0]
+	s.rows = s.rows[:0]
+	s.keys = s.keys[:0]
 	return nil
 }
 
@@ -148,7 +149,8 @@ func bytesOf[T any](rows []T) []byte {
 func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 	n := 0
 	checked := func(row *T) error {
-		if n++; n%65_536 == 0 && ctx.Err() != nil {
+		n++
+		if n%65_536 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return do(row)
@@ -167,8 +169,8 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 	return ctx.Err()
 }
 
-// Pull returns a function that returns the rows that Each calls do with, one by one, and then the error io.EOF.
-// The row is valid until the next call. The caller calls stop when it needs no more rows.
+// Pull returns a function that returns the rows that Each calls do with, one by one, and then the error
+// io.EOF. The row is valid until the next call. The caller calls stop when it needs no more rows.
 func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error), stop func()) {
 	errStopped := errors.New("stopped")
 	pull, stop := iter.Pull2(func(yield func(*T, error) bool) {
@@ -197,7 +199,8 @@ func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
 		if err := s.spill(); err != nil {
 			return err
 		}
-		s.rows, s.keys = nil, nil
+		s.rows = nil
+		s.keys = nil
 	}
 	merge := &merge[T]{order: s.order}
 	for _, r := range s.runs {
@@ -227,7 +230,9 @@ func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
 
 // Close removes the rows and the file.
 func (s *Sorter[T]) Close() error {
-	s.rows, s.keys, s.runs = nil, nil, nil
+	s.rows = nil
+	s.keys = nil
+	s.runs = nil
 	if s.file == nil {
 		return nil
 	}
@@ -280,7 +285,8 @@ func (m *merge[T]) Len() int { return len(m.cursors) }
 
 // Less implements heap.Interface.
 func (m *merge[T]) Less(i, j int) bool {
-	a, b := m.cursors[i], m.cursors[j]
+	a := m.cursors[i]
+	b := m.cursors[j]
 	if a.key != b.key {
 		return a.key < b.key
 	}

@@ -35,7 +35,9 @@ func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		slices.SortFunc(want, func(a, b pair) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
+		slices.SortFunc(want, func(a, b pair) int {
+			return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value))
+		})
 		for range 2 {
 			var got []pair
 			err := s.Each(t.Context(), func(p *pair) error {
