@@ -61,7 +61,7 @@ const (
 )
 
 // pieceBytes is the size of the pieces of paced traffic. A sender sends that many bytes at once at line rate.
-const pieceBytes = int64(16_000)
+const pieceBytes = int64(4000)
 
 // maxMessageBytes bounds the message size in rules.
 const maxMessageBytes = int64(1) << 40

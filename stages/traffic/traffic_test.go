@@ -98,8 +98,8 @@ func TestEveryIntervalHasItsBytes(t *testing.T) {
 			t.Errorf("connection %d sends %d bytes, want %d", p.Connection, bytes[p.Connection], p.Bytes)
 		}
 	}
-	// 1,234,567 bytes are 77 messages of 16,000 bytes and the rest; 7,654,321 are 479 pieces at most as large.
-	if counts[1] != 1 || counts[3] != 78 || counts[4] != 479 || counts[5] != 1 {
+	// 1,234,567 bytes are 77 messages of 16,000 bytes and the rest; 7,654,321 are 1,914 pieces of up to 4,000.
+	if counts[1] != 1 || counts[3] != 78 || counts[4] != 1914 || counts[5] != 1 {
 		t.Errorf("flows by connection: %v", counts)
 	}
 	if len(ids) != len(rows) {
@@ -311,7 +311,7 @@ func TestGroupsSayWhatIsAssumed(t *testing.T) {
 		{Service: "kafka-eu", Model: "messages", Connections: 1, Bytes: 9000, SizeBytes: 16_000},
 		{Service: "web", Model: "messages", Connections: 1, Bytes: 6000, SizeBytes: 16_000, Assumed: true},
 		{Service: "db", Model: "messages", Connections: 1, Bytes: 3000, SizeBytes: 8000},
-		{Service: "acks", Model: "paced", Kind: Paced, Connections: 1, Bytes: 120, SizeBytes: 16_000},
+		{Service: "acks", Model: "paced", Kind: Paced, Connections: 1, Bytes: 120, SizeBytes: 4000},
 	}
 	if !slices.Equal(d.Groups, want) {
 		t.Errorf("groups %+v\nwant %+v", d.Groups, want)

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A connectionLog is a flow log of a database connection that carries 100 Mbps of a 1 Gbps link for five
+// minutes, and of short web flows on the same path.
+type connectionLog struct{ dir, lake string }
+
+func newConnectionLog(t *testing.T) connectionLog {
+	t.Helper()
+	c := connectionLog{dir: t.TempDir()}
+	c.lake = c.path("lake")
+	var log strings.Builder
+	log.WriteString("version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes " +
+		"start end action log-status\n")
+	const begin = 1769817600 // 2026-01-31, midnight
+	for minute := range 5 {
+		from := begin + 60*minute
+		fmt.Fprintf(&log, "2 1 e 10.0.0.1 10.0.0.2 40000 5432 6 500000 750000000 %d %d ACCEPT OK\n", from, from+59)
+		for web := range 10 {
+			at := from + 6*web
+			port := 41000 + 10*minute + web
+			fmt.Fprintf(&log, "2 1 e 10.0.0.1 10.0.0.2 %d 443 6 20 25000 %d %d ACCEPT OK\n", port, at, at)
+		}
+	}
+	c.write(t, "a.log", log.String())
+	c.write(t, "hosts.csv", "address,node\n10.0.0.1,web1\n10.0.0.2,db1\n")
+	c.write(t, "labels.csv", "cidr,port,service,vnet\n10.0.0.0/24,5432,db,p\n10.0.0.0/24,443,web,p\n")
+	c.write(t, "cables.csv", "device_a,port_a,device_b,port_b,speed\nweb1,eth0,leaf1,E1,1G\n"+
+		"db1,eth0,leaf2,E1,1G\nleaf1,E49,spine1,E1,10G\nleaf2,E49,spine1,E2,10G\n")
+	must(t, "ingest", c.path("a.log"), "--format", "vpc", "--hosts", c.path("hosts.csv"), "--labels",
+		c.path("labels.csv"), "--topology", c.path("cables.csv"), "--workload", "p", "--lake", c.lake)
+	return c
+}
+
+func (c connectionLog) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c connectionLog) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(c.path(name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a part of the workload, and returns the summary.
+func (c connectionLog) run(t *testing.T, name string, flags ...string) string {
+	t.Helper()
+	args := []string{"run", "--workload", "p", "--lake", c.lake, "--name", name, "--estimator", "independent"}
+	return must(t, append(args, flags...)...)
+}
+
+// value returns the answer of a query that has one value, for the scenario of a name.
+func (c connectionLog) value(t *testing.T, name, sql string) float64 {
+	t.Helper()
+	of := "(SELECT scenario_id FROM scenarios WHERE name = '" + name + "')"
+	answer := strings.Split(ask(t, c.lake, strings.ReplaceAll(sql, "$scenario", of)), "\n")
+	x, err := strconv.ParseFloat(answer[1], 64)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return x
+}
+
+const hostLoad = "SELECT max(load) FROM link_stats WHERE scenario = $scenario"
+
+// In every interval of the log, each link is offered the bytes that the log has there. Otherwise the first
+// minutes of a long connection are a storm, and later ones are empty.
+func TestLinksAreOfferedTheLoadOfTheLog(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	rows := ask(t, c.lake, "SELECT count(*), sum(bytes), max(end_ns - start_ns) FROM workload_intervals "+
+		"JOIN workload_flows USING (workload, flow_id) WHERE service = 'db'")
+	if !strings.HasSuffix(rows, "\n5,3750000000,60000000000\n") {
+		t.Fatalf("intervals of the database: %s", rows)
+	}
+	for _, minute := range []int{0, 3} {
+		name := fmt.Sprint("minute ", minute)
+		out := c.run(t, name, "--from", fmt.Sprintf("00:%02d", minute), "--to", fmt.Sprintf("00:%02d", minute+1))
+		contains(t, out, "1 long connections of service db carry 750 MB: simulated as messages of 16 KB, which is "+
+			"a guess")
+		load := c.value(t, name, hostLoad)
+		if math.Abs(load-0.1) > 0.003 {
+			t.Errorf("minute %d: load %v, want that of the log, 0.1", minute, load)
+		}
+		bytes := c.value(t, name, "SELECT sum(size_bytes) FROM flows WHERE scenario = $scenario AND service = 'db'")
+		if bytes != 750e6 {
+			t.Errorf("minute %d: %v bytes of the database, want 750 MB", minute, bytes)
+		}
+	}
+	// A message names its connection.
+	trace := "SELECT count(DISTINCT f.connection_id) FROM flows AS f JOIN workload_flows AS w " +
+		"ON w.flow_id = f.connection_id WHERE f.scenario = $scenario AND w.service = 'db' AND f.service = 'db'"
+	n := c.value(t, "minute 3", trace)
+	if n != 1 {
+		t.Errorf("messages of %v connections of the database, want 1", n)
+	}
+}
+
+// --traffic states what connections of a service send.
+func TestTrafficStatesTheModelOfAService(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	part := []string{"--from", "00:03", "--to", "00:04", "--traffic"}
+	for model, want := range map[string]float64{
+		"db=messages:100KB": 7500, "*=messages:1MB": 750, "db=bulk": 1, "db=paced": 0,
+	} {
+		out := c.run(t, model, append(part, model)...)
+		rows := "SELECT count(*) FROM slowdowns WHERE scenario = $scenario AND service = "
+		n := c.value(t, model, rows+"'db'")
+		if n != want {
+			t.Errorf("%s: %v slowdowns of the database, want %v", model, n, want)
+		}
+		n = c.value(t, model, rows+"'web'")
+		if n != 10 {
+			t.Errorf("%s: %v slowdowns of web flows, want 10", model, n)
+		}
+		load := c.value(t, model, hostLoad)
+		if model != "db=bulk" && math.Abs(load-0.1) > 0.003 {
+			t.Errorf("%s: load %v, want 0.1", model, load)
+		}
+		if strings.Contains(out, "guess") {
+			t.Errorf("%s: the size is a guess: %s", model, out)
+		}
+	}
+	base := []string{"run", "--workload", "p", "--lake", c.lake, "--traffic"}
+	mustFail(t,
+		failure{exitUsage, `"db": want SERVICE=MODEL`, append(base, "db")},
+		failure{exitUsage, `"db=burst": is "burst", want messages`, append(base, "db=burst")},
+		failure{exitUsage, `"db=messages:0"`, append(base, "db=messages:0")},
+		failure{exitUsage, `service "db" has two models`, append(base, "db=bulk", "--traffic", "db=paced")},
+		failure{exitUsage, "--traffic", []string{"run", "small", "--lake", c.lake, "--traffic", "db=bulk"}})
+}
+
+// If a service is scaled, its connections send more messages, and the load grows in proportion.
+func TestScaledServiceSendsMoreMessages(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	c.run(t, "base", "--from", "00:03", "--to", "00:04", "--traffic", "db=messages:100KB")
+	must(t, "what-if", "base", "--lake", c.lake, "--scale", "db=1.5", "--name", "more", "--estimator",
+		"independent")
+	load := c.value(t, "more", hostLoad)
+	if math.Abs(load-0.15) > 0.006 {
+		t.Errorf("load %v, want 0.15", load)
+	}
+	sql := "SELECT count(DISTINCT connection_id) FROM flows WHERE scenario = $scenario AND service = 'db'"
+	n := c.value(t, "more", sql)
+	if n != 1 {
+		t.Errorf("messages of %v connections, want 1", n)
+	}
+}
