@@ -226,8 +226,8 @@ func writeAccuracy(t *testing.T, table string) {
 		"simulated with *exact*: the application's own trace, and the flows that `stages/traffic` makes of the log.\n" +
 		"The table has p99 of slowdown of the requests in the trace (for the stream, of the web flows), and how far\n" +
 		"the estimate is from it: with the sizes of the application, with a third of their mean, with three times\n" +
-		"their mean, and with the default of 16 KB. Column *again* is the application itself with another seed: so\n" +
-		"much is chance. For the stream, *known* is `paced`, and the others are messages of 5.3, 48 and 16 KB.\n" +
+		"their mean, and with the default of 16 KB. Column *again* is the application itself with another seed, which\n" +
+		"shows what is chance. For the stream, *known* is `paced`, and the others are messages of 5.3, 48 and 16 KB.\n" +
 		"`go test ./stages/traffic -run TestAccuracyOfModels -update` writes it.\n\n" +
 		"| application | p99 | again | known | a third | three times | default |\n|---|---|---|---|---|---|---|\n" + table
 	path := filepath.Join("..", "..", "datasets", "results", "traffic.md")
