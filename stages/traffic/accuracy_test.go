@@ -40,7 +40,9 @@ const connectionBps = 300e6 // of links of 10 Gbps
 
 // record generates the traffic of a minute of one connection. It returns the bytes of the minute, as the log
 // has them, and the flows that start within the part.
-func (a *application) record(seed uint64, connection int64, src, dst int32) (bytes int64, rows []workload.Row) {
+func (a *application) record(seed uint64, connection int64, src, dst int32) (
+	bytes int64, rows []workload.Row,
+) {
 	draw := rng.New(seed, rng.Service, uint64(connection))
 	atNS := 0.0
 	for {
@@ -180,7 +182,8 @@ func accuracyOf(t *testing.T, m *method.Model, n *topology.Network, a *applicati
 	var parts []part
 	for k := range int64(8) {
 		src := hosts[len(hosts)-1-int(k)]
-		p := part{EndNS: 60 * secondNS, Connection: 500 + k, Src: src, Dst: dst, Labels: workload.Labels{Service: "app"}}
+		p := part{EndNS: 60 * secondNS, Connection: 500 + k, Src: src, Dst: dst}
+		p.Service = "app"
 		var rows []workload.Row
 		_, rows = a.record(100, p.Connection, src, dst)
 		again = append(again, rows...)
@@ -221,15 +224,17 @@ func accuracyOf(t *testing.T, m *method.Model, n *topology.Network, a *applicati
 func writeAccuracy(t *testing.T, table string) {
 	t.Helper()
 	text := "# Long connections of flow logs\n\n" +
-		"An application sends on eight connections of 0.3 Gbps to one host of 10 Gbps. Another service, web, sends\n" +
-		"flows of 25 KB with 10% load to it. The log has one record of a minute for each connection. A second is\n" +
-		"simulated with *exact*: the application's own trace, and the flows that `stages/traffic` makes of the log.\n" +
-		"The table has p99 of slowdown of the requests in the trace (for the stream, of the web flows), and how far\n" +
-		"the estimate is from it: with the sizes of the application, with a third of their mean, with three times\n" +
-		"their mean, and with the default of 16 KB. Column *again* is the application itself with another seed, which\n" +
-		"shows what is chance. For the stream, *known* is `paced`, and the others are messages of 5.3, 48 and 16 KB.\n" +
-		"`go test ./stages/traffic -run TestAccuracyOfModels -update` writes it.\n\n" +
-		"| application | p99 | again | known | a third | three times | default |\n|---|---|---|---|---|---|---|\n" + table
+		"An application sends on eight connections of 0.3 Gbps to one host of 10 Gbps. Another service,\n" +
+		"web, sends flows of 25 KB with 10% load to it. The log has one record of a minute for each\n" +
+		"connection. A second is simulated with *exact*: the application's own trace, and the flows that\n" +
+		"`stages/traffic` makes of the log. The table has p99 of slowdown of the requests in the trace\n" +
+		"(for the stream, of the web flows), and how far the estimate is from it: with the sizes of the\n" +
+		"application, with a third of their mean, with three times their mean, and with the default of 16\n" +
+		"KB. Column *again* is the application itself with another seed, which shows what is chance. For\n" +
+		"the stream, *known* is `paced`, and the others are messages of 5.3, 48 and 16 KB. `go test\n" +
+		"./stages/traffic -run TestAccuracyOfModels -update` writes the page.\n\n" +
+		"| application | p99 | again | known | a third | three times | default |\n" +
+		"|---|---|---|---|---|---|---|\n" + table
 	path := filepath.Join("..", "..", "datasets", "results", "traffic.md")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

@@ -65,25 +65,26 @@ func Notes(groups []Group) (notes []string) {
 
 // note describes the model of a group.
 func (g *Group) note() string {
-	size := units.Human(g.SizeBytes) + "B"
 	what := "as one transfer in each interval of the log"
 	switch g.Kind {
 	case Messages:
-		what = "as messages of " + size
+		what = "as messages of " + sizeText(g.SizeBytes)
 		if g.Assumed {
 			what += ", which is a guess"
 		}
 	case Paced:
 		what = "as background traffic at the rate of each interval of the log, without slowdowns"
 	}
-	service := g.Service
-	if service == "" {
-		service = "no name"
+	service := "service " + g.Service
+	if g.Service == "" {
+		service = "no service"
 	}
-	bytes := units.Human(float64(g.Bytes))
-	return fmt.Sprintf("%d long connections of service %s carry %sB: simulated %s (--traffic)", g.Connections,
-		service, bytes, what)
+	return fmt.Sprintf("%s: %s of %s are simulated %s (--traffic)", service, sizeText(float64(g.Bytes)),
+		topology.Count(int(g.Connections), "long connection"), what)
 }
+
+// sizeText formats a number of bytes.
+func sizeText(bytes float64) string { return strings.ToUpper(units.Human(bytes)) + "B" }
 
 // Parts has a row for each interval of a divided connection. Divide writes it, and Write reads it.
 var Parts = schema.Table{
@@ -268,9 +269,9 @@ func (q *query) groups(ctx context.Context) (all []Group) {
 		return nil
 	})
 	if q.err == nil && total > maxFlows {
-		q.err = fmt.Errorf("connections with %s bytes become %.0f flows, most of them of service %q, and 2^32 are "+
+		q.err = fmt.Errorf("connections with %s become %.0f flows, most of them of service %q, and 2^32 are "+
 			"possible: take a part of the time (--from, --to), or larger messages (--traffic)",
-			units.Human(float64(sum)), total, all[0].Service)
+			sizeText(float64(sum)), total, all[0].Service)
 	}
 	return all
 }
