@@ -76,15 +76,16 @@ const hostLoad = "SELECT max(load) FROM link_stats WHERE scenario = $scenario"
 func TestLinksAreOfferedTheLoadOfTheLog(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t)
-	rows := ask(t, c.lake, "SELECT count(*), sum(bytes), max(i.end_ns - i.start_ns) FROM workload_intervals AS i "+
-		"JOIN workload_flows AS f USING (workload, flow_id) WHERE f.service = 'db'")
+	rows := ask(t, c.lake, "SELECT count(*), sum(bytes), max(i.end_ns - i.start_ns) "+
+		"FROM workload_intervals AS i JOIN workload_flows AS f USING (workload, flow_id) WHERE f.service = 'db'")
 	if !strings.HasSuffix(rows, "\n5,3750000000,60000000000\n") {
 		t.Fatalf("intervals of the database: %s", rows)
 	}
 	for _, minute := range []int{0, 3} {
 		name := fmt.Sprint("minute ", minute)
 		out := c.run(t, name, "--from", fmt.Sprintf("00:%02d", minute), "--to", fmt.Sprintf("00:%02d", minute+1))
-		contains(t, out, "service db: 750 MB of 1 long connection are simulated as messages of 16 KB, which is a guess")
+		contains(t, out, "service db: 750 MB of 1 long connection are simulated as messages of 16 KB, which is a "+
+			"guess")
 		load := c.value(t, name, hostLoad)
 		if math.Abs(load-0.1) > 0.003 {
 			t.Errorf("minute %d: load %v, want that of the log, 0.1", minute, load)
