@@ -96,8 +96,9 @@ func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	return cables, err
 }
 
-// DrawCables draws k different cables of a tier that are up. The result depends only on seed and draw. The k
-// cables are the first k by a hash of seed, draw and ends, so a draw of k + 1 includes them.
+// DrawCables draws k different cables of a tier that are up. The result depends only on seed and draw. Draws,
+// which count from 1, have no cable in common until fewer than k cables are left; then all are drawn again,
+// in another order. The first draw of k + 1 cables includes the first draw of k.
 func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
 	cables, err := n.SelectUp(tier)
 	if err != nil {
@@ -106,12 +107,15 @@ func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32,
 	if k < 1 || k > len(cables) {
 		return nil, fmt.Errorf("%d cables of %q cannot be drawn: %d are up", k, tier, len(cables))
 	}
+	draws := uint64(len(cables) / k) // before all are drawn again
+	turn := draw - 1
 	hash := func(c [2]int32) uint64 {
-		s := rng.New(seed, rng.Failure, draw, uint64(c[0]), uint64(c[1]))
+		s := rng.New(seed, rng.Failure, turn/draws, uint64(c[0]), uint64(c[1]))
 		return s.Uint64()
 	}
 	slices.SortFunc(cables, func(a, b [2]int32) int { return cmp.Compare(hash(a), hash(b)) })
-	return cables[:k], nil
+	first := int(turn%draws) * k
+	return cables[first : first+k], nil
 }
 
 // splits yields the two sides of each colon of a text, because names may contain colons.

@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,4 +38,42 @@ func TestNumbersThatAreNamesAndIDs(t *testing.T) {
 	if _, err := n.HostList([]string{"1"}); err == nil {
 		t.Error("a list of hosts takes \"1\"")
 	}
+}
+
+// Draws of failed cables differ until all cables were drawn. Draws 5 and 9 were the same cable, so that ten
+// draws said less than they seemed to.
+func TestDrawsAreDifferentUntilAllAreDrawn(t *testing.T) {
+	n := MustClos(t, ClosSpec{Pods: 1, RacksPerPod: 3, HostsPerRack: 1, Planes: 2, SpinesPerPlane: 1,
+		HostBps: 1e10, FabricBps: 1e10, HostDelayNS: 1000, FabricDelayNS: 1000})
+	tier := n.Links[len(n.Links)-1].Tier
+	cables, err := n.SelectUp(tier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw := func(k int, number uint64) [][2]int32 {
+		drawn, err := n.DrawCables(tier, k, 7, number)
+		if err != nil || len(drawn) != k {
+			t.Fatalf("draw %d: %d cables, %v", number, len(drawn), err)
+		}
+		return drawn
+	}
+	for k := 1; k <= len(cables); k++ {
+		draws := len(cables) / k
+		for round := range 3 {
+			seen := map[[2]int32]bool{}
+			for i := range draws {
+				for _, c := range draw(k, uint64(1+round*draws+i)) {
+					seen[c] = true
+				}
+			}
+			if len(seen) != k*draws {
+				t.Errorf("%d draws of %d of %d cables have %d in all", draws, k, len(cables), len(seen))
+			}
+		}
+		if k > 1 && !slices.Equal(draw(k, 1)[:k-1], draw(k-1, 1)) {
+			t.Errorf("the first draw of %d cables lacks those of %d", k, k-1)
+		}
+	}
+	draw(1, 0) // any number is a draw
+	draw(1, math.MaxUint64)
 }

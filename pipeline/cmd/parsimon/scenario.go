@@ -352,7 +352,7 @@ func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 		parseEach(f, &c.Do, read, k[0], k[1])
 	}
 	f.StringVar(&c.FailTier, "tier", "", "`tier` of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
-	f.Uint64Var(&c.Draw, "draw", 1, "`number` of the draw of random:K; two draws may share cables")
+	f.Uint64Var(&c.Draw, "draw", 1, "`number` of the draw of random:K; draws share no cable until all are drawn")
 	declarePaths(f, &c.PathMoves)
 	declareSettings(f, &c.Settings, settingFlags())
 	declareSet(f, &c.Settings, scenario.IsSetting, "key of transport, switches, paths or events as in a scenario file")
