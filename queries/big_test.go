@@ -33,18 +33,18 @@ func makeBigLake(t testing.TB, n int) string {
 					AS f(i, s, d, size, start, service, net, synthetic, dscp, connection, background))`,
 				u("i", duckdb.Quote(variant)), flows))
 			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
-				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0, 0
+				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0, 0, 0
 				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile)))
 		}
 	}
 	// The first 2,000 flows wait at a link that other flows use at the same time.
-	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=own", `SELECT i, 9, 10, 512, 1e6, 0, 0 FROM range(2000) AS r(i)`)
+	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=own", `SELECT i, 9, 10, 512, 1e6, 0, 0, 0 FROM range(2000) AS r(i)`)
 	writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(
 		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 0, 1, 0, 0
 			FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
 	// Each of the first 300 flows of a service waits for the one before it.
 	writePart(t, db, lake, "dependencies", "scenario=big", `SELECT i, i, i - 3, i - 3, 100 FROM range(3, 900) AS r(i)`)
-	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact", `SELECT i, 0, 1, i % 64, i % 7, 0, 0 FROM range(900) AS r(i)`)
+	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact", `SELECT i, 0, 1, i % 64, i % 7, 0, 0, 0 FROM range(900) AS r(i)`)
 	writePart(t, db, lake, "exact_hops", "scenario=big/variant=exact", `SELECT i, 0, i % 64, 0, 0, 0 FROM range(900) AS r(i)`)
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(

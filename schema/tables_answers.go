@@ -88,7 +88,7 @@ var (
 	Intervals = Table{
 		Name: "intervals",
 		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between " +
-			"workloads of the same kind, from a bootstrap over blocks of time, and for estimator flow the method's own " +
+			"workloads of the same kind, from blocks of time, and for estimator flow the method's own " +
 			"error, which is estimated from the disagreement of link cases about the same flows. Variants from windows " +
 			"of time have other parts, which the answer names. The groups are all flows and each service, by size bin, " +
 			"and each virtual network and each service within it. Only the first 64 groups of each kind have rows. " +
@@ -102,8 +102,8 @@ var (
 			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
 			{"flows", i64, false, "", "number of flows in the group"},
 			{"estimate", f64, false, "", "slowdown at the quantile, to within 0.1%"},
-			{"lo", f64, false, "", "lower bound of the interval, of both parts"},
-			{"hi", f64, false, "", "upper bound of the interval, of both parts"},
+			{"lo", f64, true, "", "lower bound of the interval, of both parts; null if it is not known"},
+			{"hi", f64, true, "", "upper bound of the interval, of both parts; null if it is not known"},
 			{"warning", str, false, "", "why the workload is too short for this percentile, or empty"},
 			{"workload_lo", f64, true, "", "lower bound of the first part alone; null if lo has no other part"},
 			{"workload_hi", f64, true, "", "upper bound of the first part alone; null if hi has no other part"},
@@ -117,7 +117,8 @@ var (
 		Grain: "kind × link × warning", Key: []string{"kind", "link_id", "warning"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"kind", str, false, "",
-				"overload, flows, long path, transport, window, disagreement, unsettled, spread, buffers, loaded twice"},
+				"overload, flows, long path, transport, window, disagreement, unsettled, spread, buffers, loaded twice, " +
+					"mixed sizes, clusters"},
 			{"measure", f64, true, "", "value that is compared with the threshold; null if there is none"},
 			{"threshold", f64, true, "", "smallest measure with a warning"},
 			{"link_id", i32, true, "", "link concerned; null if the warning is not about one link"},

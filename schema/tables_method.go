@@ -88,6 +88,10 @@ var (
 			{"size_min_bytes", i64, false, "bytes", "size of the smallest flow in the bucket"},
 			{"size_max_bytes", i64, false, "bytes", "size of the largest flow in the bucket"},
 			{"n", i64, false, "", "number of delays"},
+			{"large_n", i64, false, "",
+				"number of flows above the geometric mean of size_min_bytes and size_max_bytes"},
+			{"small_delay", f64, false, "ns per packet", "mean delay of the other flows"},
+			{"large_delay", f64, false, "ns per packet", "mean delay of the flows of large_n; 0 if there are none"},
 			{"delays", arrow.ListOfNonNullable(f64), false, "ns per packet", "packet-normalised delays, ascending"},
 		},
 	}
@@ -100,6 +104,8 @@ var (
 			{"wait_ns", f64, false, "ns", "part that is the wait of the flow's last packet; 0 if unknown"},
 			{"longest_wait_ns", i64, false, "ns",
 				"estimator flow with limited buffers: longest wait of a block of packets; else 0"},
+			{"case_delay_ns", i64, false, "ns",
+				"estimator independent without --cluster: delay of this flow in the link case; else 0"},
 		}...),
 	}
 )

@@ -101,7 +101,7 @@ func TestQuantilesOfCases(t *testing.T) {
 func TestWeightedQuantileIsItsTwin(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 300 {
-		var g intervalGroup
+		var g blockCounts
 		var w blockWeights
 		for b := range w {
 			w[b] = uint8(random.IntN(4) * random.IntN(2))

@@ -54,6 +54,9 @@ const (
 // A block must be longer than congestion lasts, which is not known. Two lengths are used, and the wider
 // interval is reported.
 //
+// Delays that are drawn independently for each flow (ReadDrawn) do not show which flows are slow together.
+// Their intervals come from the delays that the same flows had in link cases (drawnInterval).
+//
 // Memory grows with groups, blocks and cells, not with flows. An Intervals must not be used by several
 // goroutines at a time. Call Read first, then Tails, then Rows.
 type Intervals struct {
@@ -64,11 +67,14 @@ type Intervals struct {
 	order           []*intervalSet                         // in the order of their first flows
 	weights         []blockWeights                         // by replicate, for both lengths
 	cases           CaseSlowdowns                          // nil: the method's part is not known
+	drawn           bool                                   // groups count the flows in link cases, too
 	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
 }
 
 type groupedFlow struct {
 	workload.Labels
+	FlowRow   int64   `col:"flow_row"`
+	IdealNS   int64   `col:"ideal_ns"`
 	SizeBytes int64   `col:"size_bytes"`
 	StartNS   int64   `col:"start_ns"`
 	Slowdown  float64 `col:"slowdown"`
@@ -83,9 +89,13 @@ type intervalSet struct {
 
 // An intervalGroup counts flows by time block and cell of slowdown.
 type intervalGroup struct {
-	flows  int64
-	counts [intervalBlocks][]uint32
+	flows   int64
+	counts  blockCounts
+	inCases blockCounts // by slowdown in link cases, with drawn delays
 }
+
+// blockCounts counts flows by time block and cell of slowdown.
+type blockCounts [intervalBlocks][]uint32
 
 // blockWeights are the weights of the time blocks.
 type blockWeights [intervalBlocks]uint8
@@ -120,19 +130,57 @@ func New(firstNS, lastNS int64, cases CaseSlowdowns) *Intervals {
 // an error.
 func (x *Intervals) Read(slowdowns schema.Batches) error {
 	return columns.Each(slowdowns, func(r *groupedFlow) error {
-		if r.StartNS < x.firstNS || r.StartNS >= x.firstNS+x.spanNS {
-			return fmt.Errorf("slowdowns: a flow starts at %d ns, outside the workload", r.StartNS)
+		block, err := x.blockOf(r)
+		if err != nil {
+			return err
 		}
-		block := int(float64(r.StartNS-x.firstNS) / float64(x.spanNS) * intervalBlocks)
-		cell, bin := cells.Of(r.Slowdown), sizebin.Of(r.SizeBytes)
-		for _, set := range x.groupsOf(r.Labels) {
-			set.bins[sizebin.Count].count(block, cell)
-			if set.by <= ByService {
-				set.bins[bin].count(block, cell)
-			}
-		}
+		cell := cells.Of(r.Slowdown)
+		bin := sizebin.Of(r.SizeBytes)
+		x.eachGroup(r, bin, func(g *intervalGroup) {
+			g.counts.count(block, cell)
+			g.flows++
+		})
 		return nil
 	})
+}
+
+// ReadDrawn is Read for slowdowns whose delays were drawn. caseDelayNS returns the sum of the delays that a
+// flow had in the link cases of its path, by its row of table flows.
+func (x *Intervals) ReadDrawn(slowdowns schema.Batches, caseDelayNS func(flowRow int64) int64) error {
+	x.drawn = true
+	return columns.Each(slowdowns, func(r *groupedFlow) error {
+		block, err := x.blockOf(r)
+		if err != nil {
+			return err
+		}
+		cell := cells.Of(r.Slowdown)
+		bin := sizebin.Of(r.SizeBytes)
+		inCase := cells.Of(float64(r.IdealNS+caseDelayNS(r.FlowRow)) / float64(r.IdealNS))
+		x.eachGroup(r, bin, func(g *intervalGroup) {
+			g.counts.count(block, cell)
+			g.inCases.count(block, inCase)
+			g.flows++
+		})
+		return nil
+	})
+}
+
+// blockOf returns the time block in which a flow starts.
+func (x *Intervals) blockOf(r *groupedFlow) (int, error) {
+	if r.StartNS < x.firstNS || r.StartNS >= x.firstNS+x.spanNS {
+		return 0, fmt.Errorf("slowdowns: a flow starts at %d ns, outside the workload", r.StartNS)
+	}
+	return int(float64(r.StartNS-x.firstNS) / float64(x.spanNS) * intervalBlocks), nil
+}
+
+// eachGroup calls do with the groups that a flow of a size bin belongs to.
+func (x *Intervals) eachGroup(r *groupedFlow, bin int, do func(*intervalGroup)) {
+	for _, set := range x.groupsOf(r.Labels) {
+		do(&set.bins[sizebin.Count])
+		if set.by <= ByService {
+			do(&set.bins[bin])
+		}
+	}
 }
 
 func (x *Intervals) add(by GroupBy, labels workload.Labels) *intervalSet {
@@ -167,14 +215,13 @@ func (x *Intervals) groupsOf(of workload.Labels) []*intervalSet {
 	return sets
 }
 
-func (g *intervalGroup) count(block, cell int) {
-	c := g.counts[block]
+func (n *blockCounts) count(block, cell int) {
+	c := n[block]
 	if cell >= len(c) {
 		c = append(c, make([]uint32, cell+1-len(c))...)
-		g.counts[block] = c
+		n[block] = c
 	}
 	c[cell]++
-	g.flows++
 }
 
 // Cells divides slowdowns into cells. Cell 0 is exactly 1. Cell k ends at exp(k × width), where the width is
@@ -215,7 +262,7 @@ type Interval struct {
 	Flows    int64
 	Quantile float64
 	Estimate float64
-	Lo, Hi   float64 // 95%: of both parts if the method's is known, otherwise of the workload only
+	Lo, Hi   float64 // 95%: of both parts if the method's is known, else of the workload only; NaN: unknown
 	Warning  string  // why the workload is too short for this percentile, or empty
 
 	Method *MethodPart // nil: Lo and Hi exclude the method's own error
@@ -244,7 +291,7 @@ func (x *Intervals) Tails() Tails {
 		if g.flows <= least {
 			return math.Inf(1)
 		}
-		return cells.Slowdown(g.accumulate(nil).cellOfAll(0.99), 0.5)
+		return cells.Slowdown(g.counts.accumulate(nil).cellOfAll(0.99), 0.5)
 	}
 	t := Tails{All: p99(sizebin.Count, 0)}
 	for b := range t.Bins {
@@ -277,11 +324,17 @@ func (x *Intervals) Rows() []Interval {
 	var both sync.WaitGroup
 	for half := range 2 { // the groups are independent of each other
 		both.Go(func() {
-			var c cumulative
+			var c, inCases cumulative
 			for i := half; i < len(of); i += 2 {
-				c = of[i].accumulate(c)
+				c = of[i].counts.accumulate(c)
+				inCases = of[i].inCases.accumulate(inCases)
 				for n := range Quantiles {
-					x.interval(c, &out[i*len(Quantiles)+n])
+					row := &out[i*len(Quantiles)+n]
+					if x.drawn {
+						drawnInterval(c, inCases, row)
+					} else {
+						x.interval(c, row)
+					}
 				}
 			}
 		})
@@ -346,14 +399,14 @@ func (x *Intervals) addMethod(bin int, row *Interval) {
 // cumulative has the number of a group's flows up to and including each cell, by time block.
 type cumulative [][intervalBlocks]uint32
 
-// accumulate sums the counts. It reuses the memory of c.
-func (g *intervalGroup) accumulate(c cumulative) cumulative {
-	n := 0
-	for _, counts := range g.counts {
-		n = max(n, len(counts))
+// accumulate sums the counts over the cells. It reuses the memory of c.
+func (n *blockCounts) accumulate(c cumulative) cumulative {
+	most := 0
+	for _, counts := range n {
+		most = max(most, len(counts))
 	}
-	c = columns.Resize(c, n)
-	for b, counts := range g.counts {
+	c = columns.Resize(c, most)
+	for b, counts := range n {
 		flows := uint32(0)
 		for cell := range c {
 			if cell < len(counts) {
@@ -389,19 +442,26 @@ func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell i
 	return lo + sort.Search(hi-lo, func(i int) bool { return c.upTo(lo+i, weights) >= want }), total > 0
 }
 
-// cellOfAll returns the cell of a quantile of the unweighted flows. The group must have flows.
-func (c cumulative) cellOfAll(p float64) int {
-	var all blockWeights
+// unweighted are the weights of the flows as they are.
+var unweighted = func() (all blockWeights) {
 	for b := range all {
 		all[b] = 1
 	}
-	cell, _ := c.quantile(p, &all, 0)
+	return all
+}()
+
+// cellOfAll returns the cell of a quantile of the unweighted flows. The group must have flows.
+func (c cumulative) cellOfAll(p float64) int {
+	cell, _ := c.quantile(p, &unweighted, 0)
 	return cell
 }
 
+// quantileName returns the name of a quantile, such as p99.9.
+func quantileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
+
 // intervalWarning says why the workload is too short for a percentile, or returns "".
 func intervalWarning(row *Interval) string {
-	name := fmt.Sprintf("p%g", math.Round(row.Quantile*100_000)/1000)
+	name := quantileName(row.Quantile)
 	if beyond := math.Round(float64(row.Flows)*(1-row.Quantile)*1000) / 1000; beyond < fewBeyond {
 		return fmt.Sprintf("%s: only %d flows are above it; %.0f flows are enough for an interval", name, int64(beyond),
 			math.Round(fewBeyond/(1-row.Quantile)))
@@ -416,7 +476,11 @@ func intervalWarning(row *Interval) string {
 func Record(rows []Interval) arrow.Record {
 	return columns.RecordOf(schema.Intervals, rows, func(r Interval) columns.Row {
 		row := columns.Row{"size_bin": r.SizeBin, "quantile": r.Quantile, "flows": r.Flows, "estimate": r.Estimate,
-			"lo": r.Lo, "hi": r.Hi, "warning": r.Warning}
+			"warning": r.Warning}
+		if !math.IsNaN(r.Lo) {
+			row["lo"] = r.Lo
+			row["hi"] = r.Hi
+		}
 		if r.By == ByService || r.By == ByServiceVNet {
 			row["service"] = r.Service
 		}

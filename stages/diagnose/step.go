@@ -3,6 +3,7 @@ package diagnose
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 
@@ -21,6 +22,11 @@ type Estimate struct {
 	// Cases is the step of the last link cases. It is nil if there are none; the simulation then reports all
 	// that is known about waits.
 	Cases *step.Step
+	// Buckets is the step that writes table delay_buckets. It is nil for estimators that draw no delays.
+	Buckets *step.Step
+	// Clustered says that the flows of some links were not simulated, because link cases of other links stand
+	// for them. The percentiles then have no intervals.
+	Clustered bool
 	// Rooms returns the buffer space of each link in its switch, in bytes (exact.Rooms).
 	Rooms func(m *step.Model) []int64
 	Waits Waits
@@ -53,6 +59,9 @@ func Step(m *step.Model, e Estimate) *step.Step {
 	}
 	if e.Slowdowns.WritesTable(schema.CaseSlowdowns) {
 		s.Reads = append(s.Reads, e.Slowdowns.Output(schema.CaseSlowdowns))
+	}
+	if e.Buckets != nil {
+		s.Reads = append(s.Reads, e.Buckets.Output(schema.DelayBuckets))
 	}
 	if e.limited(m) {
 		s.Reads = append(s.Reads, e.Cases.Output(schema.LinkStats))
@@ -89,8 +98,12 @@ func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error 
 	if err != nil {
 		return err
 	}
+	mixed, err := e.mixed(m, t)
+	if err != nil {
+		return err
+	}
 	t.Note(f.Watch.TailLink(), -1)
-	found := slices.Concat(f.Watch.Warnings(), e.Warnings(m, f), InputWarnings(m, loads, remarks))
+	found := slices.Concat(f.Watch.Warnings(), e.Warnings(m, f), mixed, InputWarnings(m, loads, remarks))
 	rows, warnings := confidence.Record(f.Intervals), Record(found)
 	defer rows.Release()
 	defer warnings.Release()
@@ -172,6 +185,12 @@ func (r *reader) findings(ctx context.Context) (*Findings, error) {
 	bootstrap.Go(func() { f.Intervals = groups.Rows() })
 	f.Watch, err = r.watch(ctx, tails)
 	bootstrap.Wait()
+	if r.Clustered {
+		for i := range f.Intervals {
+			f.Intervals[i].Lo = math.NaN()
+			f.Intervals[i].Hi = math.NaN()
+		}
+	}
 	return f, err
 }
 
@@ -186,7 +205,40 @@ func (r *reader) groups(ctx context.Context) (*confidence.Intervals, error) {
 		}
 	}
 	x := confidence.New(r.workload.FirstStartNS, max(r.workload.LastStartNS, r.loads.LastStartNS), cases)
-	return x, r.eachChunk(ctx, func(_ step.Range, slowdowns schema.Batches) error { return x.Read(slowdowns) })
+	return x, r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {
+		if r.Buckets == nil || r.Clustered {
+			return x.Read(slowdowns)
+		}
+		delays, err := r.caseDelays(flows)
+		if err != nil {
+			return errors.Join(err, slowdowns.Close())
+		}
+		return x.ReadDrawn(slowdowns, func(flowRow int64) int64 {
+			at := flowRow - flows.Lo
+			if at < 0 || at >= int64(len(delays)) {
+				return 0 // a row of another chunk
+			}
+			return delays[at]
+		})
+	})
+}
+
+// caseDelays returns the sum of the delays that each flow of a chunk had in the link cases of its path.
+func (r *reader) caseDelays(flows step.Range) ([]int64, error) {
+	type caseDelay struct {
+		FlowRow int64 `col:"flow_row"`
+		DelayNS int64 `col:"case_delay_ns"`
+	}
+	delays := make([]int64, flows.Hi-flows.Lo)
+	rows := step.Selection{Column: "flow_row", Range: flows}
+	hops := r.task.Read(rows, r.Contributions.Output(schema.HopContributions))
+	err := columns.Each(hops, func(h *caseDelay) error {
+		if h.FlowRow >= flows.Lo && h.FlowRow < flows.Hi {
+			delays[h.FlowRow-flows.Lo] += h.DelayNS
+		}
+		return nil
+	})
+	return delays, err
 }
 
 // watch reads all flows again. If the estimate is made by link cases, it also reads what their hops

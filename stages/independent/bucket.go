@@ -8,7 +8,9 @@ package independent
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"sort"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -23,13 +25,16 @@ type bucketRow struct {
 	SizeMinBytes int64     `col:"size_min_bytes"`
 	SizeMaxBytes int64     `col:"size_max_bytes"`
 	N            int64     `col:"n"`
+	LargeN       int64     `col:"large_n"`
+	SmallDelay   float64   `col:"small_delay"`
+	LargeDelay   float64   `col:"large_delay"`
 	Delays       []float64 `col:"delays"` // ns per packet
 }
 
 var bucketTable = columns.TableOf[bucketRow](schema.DelayBuckets)
 
 // The paper's constants for buckets (§3.3): a bucket has at least bucketMin delays, and its largest flow is
-// at least bucketSpread times as large as its smallest.
+// at least bucketSpread times as large as the smallest size that the bucket accepts.
 const (
 	bucketMin    = 100
 	bucketSpread = 2
@@ -95,6 +100,7 @@ func (b *Bucketer) read(in schema.Batches) error {
 		b.flowID, b.size = append(b.flowID, r.FlowID), append(b.size, r.SizeBytes)
 		b.delayNS = append(b.delayNS, r.FCTNS-r.IdealNS)
 		b.add(&r.FlowAtHop, 0)
+		b.rows[len(b.rows)-1].CaseDelayNS = r.FCTNS - r.IdealNS
 		return nil
 	})
 }
@@ -115,26 +121,57 @@ func (b *Bucketer) bucketLink(from, to int) {
 		b.normalised = append(b.normalised, float64(b.delayNS[from+int(i)])/float64(b.model.Params.Packets(size[i])))
 	}
 	normalised := b.normalised[start:]
+	sizeAt := func(i int) int64 { return size[order[i]] }
+	least := int64(0)
 	for first, n := 0, int32(0); first < len(order); n++ {
-		end := first + bucketEnd(len(order)-first, func(i int) int64 { return size[order[first+i]] })
-		members, delays := order[first:end], normalised[first:end]
+		end := first + bucketEnd(len(order)-first, least, func(i int) int64 { return sizeAt(first + i) })
+		delays := normalised[first:end]
+		bucket := bucketRow{
+			LinkID: b.rows[from].LinkID, Bucket: n, N: int64(len(delays)), Delays: delays,
+			SizeMinBytes: sizeAt(first), SizeMaxBytes: sizeAt(end - 1),
+		}
+		bucket.compareHalves(delays, func(i int) int64 { return sizeAt(first + i) })
 		slices.Sort(delays)
-		for _, i := range members {
+		for _, i := range order[first:end] {
 			row := from + int(i)
 			b.rows[row].DelayNS = b.drawDelay(b.flowID[row], b.rows[row].Hop, b.size[row], delays)
 		}
-		b.buckets = append(b.buckets, bucketRow{b.rows[from].LinkID, n, size[members[0]], size[members[len(members)-1]],
-			int64(len(delays)), delays})
+		b.buckets = append(b.buckets, bucket)
+		least = bucket.SizeMaxBytes + 1
 		first = end
 	}
+}
+
+// compareHalves computes the mean delays of the small and the large flows of a bucket. delays are in the
+// order of size. Large flows are larger than the geometric mean of the smallest and the largest flow.
+func (r *bucketRow) compareHalves(delays []float64, size func(i int) int64) {
+	middle := math.Sqrt(float64(r.SizeMinBytes) * float64(r.SizeMaxBytes))
+	small := sort.Search(len(delays), func(i int) bool { return float64(size(i)) > middle })
+	r.LargeN = int64(len(delays) - small)
+	r.SmallDelay = mean(delays[:small])
+	r.LargeDelay = mean(delays[small:])
+}
+
+// mean returns 0 for no values.
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(1, len(values)))
 }
 
 // bucketEnd returns how many of the n remaining flows, in order of size, belong to the next bucket: the
 // smallest number that satisfies both constraints. Flows of equal size share a bucket. The last bucket
 // contains all remaining flows.
-func bucketEnd(n int, size func(i int) int64) int {
+//
+// least is the smallest size that the bucket accepts, which is one byte more than the largest flow of the
+// previous bucket, or 0. The spread counts from there, because buckets are contiguous. If it counted from the
+// smallest flow of the bucket, flows of a few distinct sizes would never fill one: 10 KB and 400 KB would
+// share a bucket. datasets/PAPER.md compares both readings.
+func bucketEnd(n int, least int64, size func(i int) int64) int {
 	for end := 1; end < n; end++ {
-		if end >= bucketMin && size(end-1) >= bucketSpread*size(0) && size(end) != size(end-1) {
+		if end >= bucketMin && size(end-1) >= bucketSpread*least && size(end) != size(end-1) {
 			return end
 		}
 	}

@@ -36,7 +36,7 @@ func TestEdgesOfABucket(t *testing.T) {
 		{sizes([2]int64{1, 10}, [2]int64{98, 20}, [2]int64{1, 21}, [2]int64{1, 22}), 100},
 		{sizes([2]int64{1, 10}), 1},
 	} {
-		got := bucketEnd(len(c.sizes), func(i int) int64 { return c.sizes[i] })
+		got := bucketEnd(len(c.sizes), c.sizes[0], func(i int) int64 { return c.sizes[i] })
 		if got != c.want {
 			t.Errorf("%d flows: the bucket has %d, want %d", len(c.sizes), got, c.want)
 		}
@@ -75,7 +75,7 @@ func TestDelaysOfOneBucket(t *testing.T) {
 		t.Fatalf("%+v, %+v, %v", got, drawn, err)
 	}
 	if w := got[0]; w.LinkID != 5 || w.Bucket != 0 || w.SizeMinBytes != 1000 || w.SizeMaxBytes != 4000 ||
-		w.N != 3 ||
+		w.N != 3 || w.LargeN != 1 || w.SmallDelay != 150 || w.LargeDelay != 100 || // large: above 2000 bytes
 		!slices.Equal(w.Delays, []float64{100, 100, 200}) {
 		t.Errorf("bucket %+v", w)
 	}
@@ -84,7 +84,11 @@ func TestDelaysOfOneBucket(t *testing.T) {
 		t.Errorf("bucket %+v", w)
 	}
 	packets := []float64{1, 2, 2, 4}
+	own := []int64{100, 0, 400, 400}
 	for i, r := range drawn { // by flow and hop
+		if r.CaseDelayNS != own[i] {
+			t.Errorf("contribution %+v, want a delay of %d ns in the link case", r, own[i])
+		}
 		perPacket := r.DelayNS / packets[i]
 		if r.FlowRow != []int64{0, 1, 1, 2}[i] || r.Hop != []int16{0, 0, 2, 1}[i] || r.Hops != 3 ||
 			perPacket != 0 && perPacket != 100 && perPacket != 200 || (r.LinkID == 6) != (perPacket == 0) {

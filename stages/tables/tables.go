@@ -65,8 +65,9 @@ type Contribution struct {
 // ContributionRow is a row of table hop_contributions.
 type ContributionRow struct {
 	Contribution
-	WaitNS    float64 `col:"wait_ns"`
-	LongestNS int64   `col:"longest_wait_ns"`
+	WaitNS      float64 `col:"wait_ns"`
+	LongestNS   int64   `col:"longest_wait_ns"`
+	CaseDelayNS int64   `col:"case_delay_ns"`
 }
 
 // LinkStat is a row of table link_stats.
