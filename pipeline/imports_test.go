@@ -21,9 +21,14 @@ var mayImport = map[string][]string{
 	"datasets":           nil,
 	"simkernel":          nil,
 	"simkernel/linkcase": {"simkernel"},
-	"simkernel/network":  {"simkernel", "simkernel/network/partition"},
+	"simkernel/network":  {"simkernel", "simkernel/network/..."},
 
-	"simkernel/network/partition": nil,
+	"simkernel/network/calendar":   {"simkernel"},
+	"simkernel/network/faults":     {"simkernel"},
+	"simkernel/network/packetset":  nil,
+	"simkernel/network/partition":  nil,
+	"simkernel/network/roundrobin": {"simkernel"},
+	"simkernel/network/workers":    nil,
 
 	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
 		"queries/duckdb"},

@@ -148,5 +148,16 @@ func MixKey(a, b uint64) uint64 {
 	return z ^ z>>31
 }
 
+// MixKeys combines a key and several numbers, one after the other.
+func MixKeys(key uint64, numbers ...uint64) uint64 {
+	for _, number := range numbers {
+		key = MixKey(key, number)
+	}
+	return key
+}
+
+// Uniform maps a random number of MixKey to one in (0, 1).
+func Uniform(random uint64) float64 { return (float64(random>>11) + 0.5) / (1 << 53) }
+
 // MarkKey returns the value of Case.MarkKey for a link.
 func MarkKey(seed uint64, link int32) uint64 { return MixKey(MixKey(seed, 0x6d61726b), uint64(link)) }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/faults"
 )
 
 // Balancing is how switches balance loads.
@@ -79,31 +81,33 @@ func (m *balancing) clock(port int32, nowPS int64) int64 {
 }
 
 // notePause counts the pauses of a port if what arrives is a pause frame.
-func (m *balancing) notePause(a *arrival) {
-	if !a.isPause() {
+func (m *balancing) notePause(a *calendar.Arrival) {
+	if !a.IsPause() {
 		return
 	}
-	m.utilization(a.port, a.atPS)
-	pauses := &m.pauses[a.port]
-	if a.pauseOf().pause {
+	m.utilization(a.Port, a.AtPS)
+	pauses := &m.pauses[a.Port]
+	if a.PauseOf().Pause {
 		if *pauses == 0 {
-			m.sincePS[a.port] = a.atPS
+			m.sincePS[a.Port] = a.AtPS
 		}
 		*pauses++
 		return
 	}
 	*pauses--
 	if *pauses == 0 {
-		m.busyPS[a.port] += a.atPS - m.sincePS[a.port]
+		m.busyPS[a.Port] += a.AtPS - m.sincePS[a.Port]
 	}
 }
 
 // choose returns one of the links of a set. stays is the link of the flow's first path, or -1 if it is not in
 // the set.
-func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, links []int32, stays int32) int32 {
-	node := d.net.links[a.link].DstNode
-	ack := a.bits&flagAck != 0
-	label := uint64(a.bits & d.tagMask)
+func (m *balancing) choose(
+	d *domain, a *calendar.Arrival, info *flowInfo, set int32, links []int32, stays int32,
+) int32 {
+	node := d.net.links[a.Link].DstNode
+	ack := a.Bits&calendar.FlagAck != 0
+	label := uint64(a.Bits & d.tagMask)
 	balance := m.At[node]
 	switch {
 	case len(links) == 1:
@@ -113,7 +117,7 @@ func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, lin
 	case !ack && balance == PLB && label > 0:
 		return m.byHash(simkernel.MixKey(info.key, label), links)
 	case !ack && balance == Random:
-		return links[m.hash(info.key, uint64(a.bits&^flagMarked), node)%uint64(len(links))]
+		return links[m.hash(info.key, uint64(a.Bits&^calendar.FlagMarked), node)%uint64(len(links))]
 	case ack || balance != Spray && balance != Adaptive:
 		if stays >= 0 {
 			return stays
@@ -126,7 +130,7 @@ func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, lin
 		for i := range links {
 			k := (m.turns[set] + int32(i)) % int32(len(links))
 			port := d.net.portOf[links[k]]
-			wait := max(0, m.busyPS[port]-m.clock(port, a.atPS))
+			wait := max(0, m.busyPS[port]-m.clock(port, a.AtPS))
 			if wait < best {
 				at = k
 				best = wait
@@ -138,13 +142,15 @@ func (m *balancing) choose(d *domain, a *arrival, info *flowInfo, set int32, lin
 }
 
 // flowletLink returns the link of a packet's flowlet.
-func (m *balancing) flowletLink(d *domain, a *arrival, info *flowInfo, links []int32, stays int32) int32 {
+func (m *balancing) flowletLink(
+	d *domain, a *calendar.Arrival, info *flowInfo, links []int32, stays int32,
+) int32 {
 	node := d.net.links[links[0]].SrcNode
-	gapPS := psOf(m.GapNS)
+	gapPS := faults.PS(m.GapNS)
 	key := flowletKey{info.row, node}
 	f, known := d.paths.flowlets[key]
-	if !known || a.atPS-f.atPS > gapPS || !slices.Contains(links, f.link) {
-		number := uint64(a.bits &^ d.tagMask >> flagBits)
+	if !known || a.AtPS-f.atPS > gapPS || !slices.Contains(links, f.link) {
+		number := uint64(a.Bits &^ d.tagMask >> calendar.FlagBits)
 		before := f.link
 		if !known {
 			before = stays
@@ -157,14 +163,14 @@ func (m *balancing) flowletLink(d *domain, a *arrival, info *flowInfo, links []i
 			f.link = stays
 		}
 	}
-	f.atPS = a.atPS
+	f.atPS = a.AtPS
 	if m.Balance == CONGA {
 		place := uint32(slices.Index(links, f.link)) << congaBits
-		a.bits = a.bits&^(d.tagMask&^(congaMax<<recoveryShift)) | place<<recoveryShift&d.tagMask
+		a.Bits = a.Bits&^(d.tagMask&^(congaMax<<recoveryShift)) | place<<recoveryShift&d.tagMask
 	}
 	if !known && len(d.paths.flowlets) >= d.paths.flowletsUntil { // what has ended is as if it were not known
 		for k, old := range d.paths.flowlets {
-			if a.atPS-old.atPS > gapPS {
+			if a.AtPS-old.atPS > gapPS {
 				delete(d.paths.flowlets, k)
 			}
 		}
@@ -187,7 +193,7 @@ func (m *balancing) byHash(key uint64, links []int32) int32 {
 		if m.Weights != nil {
 			weight = m.Weights[l]
 		}
-		x := -math.Log(unit(m.hash(key, 0, l))) / weight
+		x := -math.Log(simkernel.Uniform(m.hash(key, 0, l))) / weight
 		if x < least {
 			best = l
 			least = x
@@ -196,19 +202,60 @@ func (m *balancing) byHash(key uint64, links []int32) int32 {
 	return best
 }
 
-func (m *balancing) hash(key, number uint64, of int32) uint64 { return hashOf(m.seed, key, number, of) }
-
-func hashOf(seed, key, number uint64, of int32) uint64 {
-	return simkernel.MixKey(simkernel.MixKey(simkernel.MixKey(seed, key), number), uint64(of))
+func (m *balancing) hash(key, number uint64, of int32) uint64 {
+	return simkernel.MixKeys(m.seed, key, number, uint64(of))
 }
-
-// unit maps a hash to a number in (0, 1).
-func unit(hash uint64) float64 { return (float64(hash>>11) + 0.5) / (1 << 53) }
 
 // tagMask returns the bits of items that hold the tag of the balance.
 func (m *paths) tagMask() uint32 {
 	if m.Balance == PLB || m.Balance == CONGA {
-		return (1<<tagBits - 1) << recoveryShift
+		return (1<<calendar.TagBits - 1) << recoveryShift
 	}
 	return 0
+}
+
+// PLB (Qureshi et al., SIGCOMM'22): the tag of a packet is the flow label that switches hash with the flow. A
+// sender counts rounds. A round lasts until all packets that were in flight when it began are acknowledged.
+// It is congested if half of its ACKs or more are marked. The sender takes the next label after
+// plbRoundsLimit congested rounds in a row, after plbIdleRounds if nothing is in flight, and after each
+// timeout. The constants are the defaults of Linux (tcp_plb_cong_thresh 128 of 256, tcp_plb_rehash_rounds 12,
+// tcp_plb_idle_rehash_rounds 3). Linux suspends PLB after a timeout, which is not modeled.
+const (
+	plbRoundsLimit = 12
+	plbIdleRounds  = 3
+)
+
+// plbRounds is PLB of a sender.
+type plbRounds struct {
+	label        uint32
+	acks, marks  int32 // of the present round
+	congested    int32 // rounds in a row
+	untilPackets int64 // the round ends with the ACK of a packet from this one on
+}
+
+// repath processes an ACK.
+func (w *forwarding) repath(f *recoveryFlow, number int64, marked bool) {
+	if w.net.Balance != PLB {
+		return
+	}
+	p := &f.plb
+	p.acks++
+	if marked {
+		p.marks++
+	}
+	if number < p.untilPackets {
+		return
+	}
+	p.congested++
+	if 2*p.marks < p.acks {
+		p.congested = 0
+	}
+	idle := number+1 >= f.next
+	if p.congested >= plbRoundsLimit || idle && p.congested >= plbIdleRounds {
+		p.label++
+		p.congested = 0
+	}
+	p.acks = 0
+	p.marks = 0
+	p.untilPackets = f.next
 }

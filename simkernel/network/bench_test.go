@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/faults"
 )
 
 // clos is a network of pods of racks of 16 hosts: 10 Gbps to hosts, 40 Gbps between switches, 1 us
@@ -209,13 +210,13 @@ func BenchmarkMoves(b *testing.B) {
 	for at, set := range routes.links[0] {
 		routes.table[int(at[0])*routes.nodes+int(at[1])] = set
 	}
-	last := []Fault{{Link: 0, FromNS: 1e9, ToNS: 2e9, Share: 1}}
+	last := []faults.Fault{{Link: 0, FromNS: 1e9, ToNS: 2e9, Share: 1}}
 	for _, m := range []struct {
 		name string
 		Forwarding
 	}{
 		{"none", Forwarding{}},
-		{"ecmp", Forwarding{Failures: Failures{Faults: last}}},
+		{"ecmp", Forwarding{Failures: faults.Failures{Faults: last}}},
 		{"flowlet", Forwarding{Balancing: Balancing{Balance: Flowlet, GapNS: 50_000}}},
 		{"spray", Forwarding{Balancing: Balancing{Balance: Spray}}},
 		{"adaptive", Forwarding{Balancing: Balancing{Balance: Adaptive}}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
 )
 
 // BufferParams are the buffers of switches, and how senders recover from losses.
@@ -131,7 +132,7 @@ type buffer struct {
 }
 
 // admits reports whether a data packet fits at a switch's port.
-func (s *sharedBuffers) admits(b *buffer, p *port, it *item, wireBytes int64) bool {
+func (s *sharedBuffers) admits(b *buffer, p *port, it *calendar.Item, wireBytes int64) bool {
 	d := s.domain
 	n := d.net
 	alpha := d.net.buffer.Alpha
@@ -196,27 +197,28 @@ func (n *Network) initPools() error {
 // sharedBuffers are the limited buffers of the switches of a domain.
 type sharedBuffers struct {
 	domain  *domain
-	active  []duePort // ports of the present switch with work
-	leveled bool      // there may be a new maximum of the bytes in the buffer
-	levels  []level   // if so: what changes them
+	active  []calendar.DuePort // ports of the present switch with work
+	leveled bool               // there may be a new maximum of the bytes in the buffer
+	levels  []level            // if so: what changes them
 }
 
 // A level is a change of the bytes in a buffer.
 type level struct{ atPS, bytes int64 }
 
 // runNode runs the ports of a switch, which are the first of those with work, and returns how many they are.
-func (s *sharedBuffers) runNode(b *buffer, due []duePort) int {
+func (s *sharedBuffers) runNode(b *buffer, due []calendar.DuePort) int {
 	d := s.domain
 	last := 1
-	for last < len(due) && due[last].port < b.high {
+	for last < len(due) && due[last].Port < b.high {
 		last++
 	}
 	s.active = due[:last]
-	all := d.sorter.sorted[due[0].from:d.sorter.ends[due[last-1].port]]
+	all := d.sorter.Sorted[due[0].From:d.sorter.Ends[due[last-1].Port]]
 	fromBytes := b.usedBytes
 	mostBytes := b.usedBytes
 	for i := range all {
-		mostBytes += d.fullBytes & (int64(all[i].bits&flagAck) - 1) // without a branch: ACKs are not foreseen
+		// without a branch: ACKs are not foreseen
+		mostBytes += d.fullBytes & (int64(all[i].Bits&calendar.FlagAck) - 1)
 	}
 	s.leveled = mostBytes > b.peakBytes
 	s.levels = s.levels[:0]
@@ -239,7 +241,7 @@ func (s *sharedBuffers) fits(b *buffer, mostBytes int64) bool {
 	free := float64(b.poolBytes - mostBytes)
 	if d.pfc == nil && free > 0 {
 		for _, o := range s.active {
-			most := d.ports[o.port].heldBytes + int64(d.sorter.ends[o.port]-o.from)*d.fullBytes
+			most := d.ports[o.Port].heldBytes + int64(d.sorter.Ends[o.Port]-o.From)*d.fullBytes
 			if float64(most) > b.alpha*free {
 				return false
 			}
@@ -258,7 +260,7 @@ func (s *sharedBuffers) notePeak(b *buffer, bytes int64) {
 	d := s.domain
 	var more, all [levelParts]int64
 	part := func(l level) uint64 {
-		part, _ := bits.Mul64(uint64(l.atPS-d.startPS)*levelParts, d.perWindow)
+		part, _ := bits.Mul64(uint64(l.atPS-d.StartPS)*levelParts, d.PerWindow)
 		return min(part, levelParts-1)
 	}
 	for _, l := range s.levels {
@@ -289,50 +291,50 @@ func (s *sharedBuffers) notePeak(b *buffer, bytes int64) {
 }
 
 // runMerged runs the active ports of a switch and admits what arrives in order of time.
-func (s *sharedBuffers) runMerged(b *buffer, all []arrival) {
+func (s *sharedBuffers) runMerged(b *buffer, all []calendar.Arrival) {
 	d := s.domain
 	for _, o := range s.active {
-		d.sorter.ends[o.port] = 0
+		d.sorter.Ends[o.Port] = 0
 	}
 	if d.pfc != nil {
 		d.pfc.merging = true
 	}
-	d.sortWindow(all)
+	d.sorter.SortWindow(all, d.StartPS, d.LengthPS)
 	for i := range all {
 		a := &all[i]
-		p := &d.ports[a.port-d.low]
-		if a.bits&flagAck != 0 {
+		p := &d.ports[a.Port-d.low]
+		if a.Bits&calendar.FlagAck != 0 {
 			p.put(d, a)
 			continue
 		}
-		bytes := d.wireBytes(&a.item)
+		bytes := d.wireBytes(&a.Item)
 		if d.pfc != nil {
 			if !d.pfc.takeIn(b, p, a, bytes) {
-				s.drop(p, &a.item)
+				s.drop(p, &a.Item)
 				continue
 			}
-		} else if !s.admits(b, p, &a.item, bytes) {
+		} else if !s.admits(b, p, &a.Item, bytes) {
 			// What has left since makes room only. So a packet that fits without it fits.
-			s.serveActive(a.atPS)
-			if !s.admits(b, p, &a.item, bytes) {
-				s.drop(p, &a.item)
+			s.serveActive(a.AtPS)
+			if !s.admits(b, p, &a.Item, bytes) {
+				s.drop(p, &a.Item)
 				continue
 			}
 		}
-		s.hold(b, p, &a.item, bytes, a.atPS)
+		s.hold(b, p, &a.Item, bytes, a.AtPS)
 		p.put(d, a)
 	}
-	s.serveActive(d.endPS)
+	s.serveActive(d.EndPS)
 	if d.pfc != nil {
 		d.pfc.settleLeaving(b)
 		d.pfc.merging = false
 	}
 	for _, o := range s.active {
-		p := &d.ports[o.port]
-		p.data.trim()
-		p.acks.trim()
+		p := &d.ports[o.Port]
+		p.data.Trim()
+		p.acks.Trim()
 		p.noteWaits()
-		d.runQueued(o.port, p, nil)
+		d.runQueued(o.Port, p, nil)
 	}
 }
 
@@ -340,10 +342,10 @@ func (s *sharedBuffers) runMerged(b *buffer, all []arrival) {
 func (s *sharedBuffers) serveActive(untilPS int64) {
 	d := s.domain
 	for _, o := range s.active {
-		p := &d.ports[o.port]
+		p := &d.ports[o.Port]
 		if d.classes != nil {
 			d.classes.serveClasses(p, untilPS)
-		} else if p.bits&portChanges != 0 || p.freePS < untilPS && (!p.data.empty() || !p.acks.empty()) {
+		} else if p.bits&portChanges != 0 || p.freePS < untilPS && (!p.data.Empty() || !p.acks.Empty()) {
 			d.serve(p, &p.data, &p.acks, untilPS)
 		}
 	}
@@ -351,7 +353,7 @@ func (s *sharedBuffers) serveActive(untilPS int64) {
 
 // hold counts a data packet that takes room at a switch's port, or with negative bytes one that gives it
 // back.
-func (s *sharedBuffers) hold(b *buffer, p *port, it *item, bytes, atPS int64) {
+func (s *sharedBuffers) hold(b *buffer, p *port, it *calendar.Item, bytes, atPS int64) {
 	d := s.domain
 	if d.classes != nil {
 		p.classes.queues[d.classOf(it)].heldBytes += bytes
@@ -369,27 +371,27 @@ func (s *sharedBuffers) passes(bytes, arrivedPS, servedPS int64) {
 }
 
 // holdAll holds the data that arrives at a port and fits.
-func (s *sharedBuffers) holdAll(b *buffer, p *port, arrivals []arrival) {
+func (s *sharedBuffers) holdAll(b *buffer, p *port, arrivals []calendar.Arrival) {
 	d := s.domain
 	for i := range arrivals {
 		a := &arrivals[i]
-		if a.bits&flagAck == 0 {
-			bytes := d.wireBytes(&a.item)
-			s.hold(b, p, &a.item, bytes, a.atPS)
+		if a.Bits&calendar.FlagAck == 0 {
+			bytes := d.wireBytes(&a.Item)
+			s.hold(b, p, &a.Item, bytes, a.AtPS)
 			if d.pfc != nil {
-				b.add(d.pfc.pauserOf(a.link^1, d.classOf(&a.item)), bytes)
+				b.add(d.pfc.pauserOf(a.Link^1, d.classOf(&a.Item)), bytes)
 			}
 		}
 	}
 }
 
 // drop discards a data packet at a switch's port.
-func (s *sharedBuffers) drop(p *port, it *item) {
+func (s *sharedBuffers) drop(p *port, it *calendar.Item) {
 	d := s.domain
 	p.dropped++
 	if d.classes != nil {
 		p.classes.queues[d.classOf(it)].dropped++
 	}
 	d.journal.losses.Dropped++
-	d.journal.gone = append(d.journal.gone, d.net.flows.hops[it.hop].flow)
+	d.journal.gone = append(d.journal.gone, d.net.flows.hops[it.Hop].flow)
 }

@@ -126,7 +126,7 @@ func TestBufferedLaws(t *testing.T) {
 			for link := range e.links {
 				dropped += n.Dropped(int32(link))
 				p := &n.ports[link]
-				if p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() || !p.acks.empty() {
+				if p.heldBytes != 0 || p.leftBytes != 0 || !p.data.Empty() || !p.acks.Empty() {
 					t.Fatalf("%v, seed %d: link %d is not empty: %+v", kind, seed, link, p)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/roundrobin"
 )
 
 // A Buffered is a Network whose switches have finite buffers. As long as nothing is dropped its results are
@@ -533,10 +534,10 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 		n.slots = append(n.slots, f)
 	}
 	c := &p.classes[f.class].ring
-	if c.vacated > 32 && c.vacated*2 > len(c.places) {
-		c.compact(func(slot, place int32) { n.slots[slot].place = place })
+	if c.Sparse() {
+		c.Compact(func(slot, place int32) { n.slots[slot].place = place })
 	}
-	f.place = c.add(f.slot, nowPS)
+	f.place = c.Add(f.slot, nowPS)
 	if f.tcp != nil {
 		n.handOver(f, nowPS)
 	}
@@ -553,10 +554,10 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 		if n.pfc != nil && n.pfc.of(port, q).paused {
 			continue
 		}
-		c.choose(p.freePS)
-		nextPS = min(nextPS, c.sendPS)
-		if c.sendPS <= nowPS {
-			f := n.slots[c.places[c.sendAt].slot]
+		c.Choose(p.freePS)
+		nextPS = min(nextPS, c.SendPS)
+		if c.SendPS <= nowPS {
+			f := n.slots[c.Places[c.SendAt].Slot]
 			bytes[q] = n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt) + n.params.HeaderBytes
 		}
 	}
@@ -568,8 +569,8 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	}
 	class := n.nextClass(p, bytes)
 	c := &p.classes[class].ring
-	place := c.sendAt
-	f := n.slots[c.places[place].slot]
+	place := c.SendAt
+	f := n.slots[c.Places[place].Slot]
 	k := n.newPacket()
 	payload := n.bytes(f, f.nxt+1) - n.bytes(f, f.nxt)
 	k.flow = f
@@ -601,17 +602,16 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	} else if f.sender.Tick(&n.params, nowPS) {
 		n.setRate(f)
 	}
-	c.nextPlace = place + 1
-	c.places[place].readyPS = nowPS + f.gap.PS(k.wire)
+	c.Sent(place, nowPS+f.gap.PS(k.wire))
 	if !n.open(f) {
-		c.close(int32(place))
+		c.Close(int32(place))
 	}
 	if !f.timerSet {
 		n.arm(f, nowPS)
 	}
 	n.passData(port, p, k, nowPS)
-	c.choose(p.freePS)
-	if c.sendPS > p.freePS {
+	c.Choose(p.freePS)
+	if c.SendPS > p.freePS {
 		p.ended(class)
 	}
 }
@@ -620,17 +620,17 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 func (n *Buffered) tick(p *bufferedPort, nowPS int64) (nextPS int64) {
 	nextPS = never
 	for q := range p.classes {
-		for _, place := range p.classes[q].ring.places {
-			if place.slot < 0 || !n.params.Transport.Traits().Timers || n.slots[place.slot].nxt == n.slots[place.slot].packets {
+		for _, place := range p.classes[q].ring.Places {
+			if place.Slot < 0 || !n.params.Transport.Traits().Timers || n.slots[place.Slot].nxt == n.slots[place.Slot].packets {
 				continue
 			}
-			f := n.slots[place.slot]
+			f := n.slots[place.Slot]
 			if f.sender.Tick(&n.params, nowPS) {
 				n.setRate(f)
 			}
 			n.updateOpen(p, f, nowPS)
-			if place.readyPS > nowPS {
-				nextPS = min(nextPS, place.readyPS)
+			if place.ReadyPS > nowPS {
+				nextPS = min(nextPS, place.ReadyPS)
 			}
 		}
 	}
@@ -729,13 +729,13 @@ func (n *Buffered) receiveAck(port int32, p *bufferedPort, k *bufferedPacket, no
 // updateOpen opens or closes a flow at its NIC.
 func (n *Buffered) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 	c := &p.classes[f.class].ring
-	c.sendPS = unknown
+	c.SendPS = roundrobin.Unknown
 	open := n.open(f)
-	if open != c.isOpen(f.place) {
+	if open != c.IsOpen(f.place) {
 		if open {
-			c.reopen(f.place, nowPS)
+			c.Reopen(f.place, nowPS)
 		} else {
-			c.close(f.place)
+			c.Close(f.place)
 		}
 	}
 }
@@ -744,15 +744,7 @@ func (n *Buffered) updateOpen(p *bufferedPort, f *bufferedFlow, nowPS int64) {
 func (n *Buffered) endFlow(p *bufferedPort, f *bufferedFlow) {
 	c := &p.classes[f.class].ring
 	f.done = true
-	c.close(f.place)
-	c.places[f.place].slot = -1
-	c.vacated++
-	if c.vacated == len(c.places) {
-		c.places = c.places[:0]
-		c.open = c.open[:0]
-		c.nextPlace = 0
-		c.vacated = 0
-	}
+	c.Vacate(f.place)
 	n.slots[f.slot] = nil
 	n.freeSlots = append(n.freeSlots, f.slot)
 	f.sender = nil
@@ -844,7 +836,7 @@ type bufferedClass struct {
 	dataBytes  int64 // wire bytes of the data packets among them, which take buffer
 	dropped    int64
 	deficit    int64
-	ring       ring // at a host
+	ring       roundrobin.Ring // at a host
 	markBytes  int64
 	rule       simkernel.MarkRule
 }

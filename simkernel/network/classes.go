@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
 )
 
 // Classes divide the data of a network: each has a queue of its own at every port, with its own marking
@@ -62,7 +63,7 @@ type portClasses struct {
 
 // A queue is that of one class at a switch's port.
 type queue struct {
-	fifo
+	calendar.Fifo
 	came      []int32 // with PFC: the links that buf came over
 	leftBytes int64   // port.leftBytes of it
 	heldBytes int64   // likewise
@@ -156,8 +157,8 @@ func (n *Network) rulesOf(link Link) (rules [MaxClasses]simkernel.MarkRule) {
 }
 
 // classOf returns the class of a packet or an ACK.
-func (d *domain) classOf(it *item) int32 {
-	return int32(d.net.flows.hops[it.hop].last % MaxClasses)
+func (d *domain) classOf(it *calendar.Item) int32 {
+	return int32(d.net.flows.hops[it.Hop].last % MaxClasses)
 }
 
 // pick returns the class that a port serves next, of those that are ready, whose next packets have these
@@ -202,30 +203,30 @@ func (n *Network) emptied(c *portClasses, q int) {
 
 // trim is fifo.trim.
 func (q *queue) trim() {
-	taken := q.fifo.trim()
+	taken := q.Fifo.Trim()
 	if q.came != nil {
 		q.came = q.came[:copy(q.came, q.came[taken:])]
 	}
 }
 
 // put adds what arrives at a switch's port to its queues.
-func (p *port) put(d *domain, a *arrival) {
+func (p *port) put(d *domain, a *calendar.Arrival) {
 	switch {
-	case a.bits&flagAck != 0 && !d.traits.AcksQueue:
-		p.acks.push(a.item)
+	case a.Bits&calendar.FlagAck != 0 && !d.traits.AcksQueue:
+		p.acks.Push(a.Item)
 	case d.classes != nil:
-		q := &p.classes.queues[d.classOf(&a.item)]
-		q.push(a.item)
+		q := &p.classes.queues[d.classOf(&a.Item)]
+		q.Push(a.Item)
 		if d.pfc != nil {
-			q.came = append(q.came, a.link)
+			q.came = append(q.came, a.Link)
 		}
 	default:
-		p.data.push(a.item)
+		p.data.Push(a.Item)
 	}
 }
 
 // servedInTurn notes what pick and emptied would of data that was served while nothing else waited.
-func (q *classQueues) servedInTurn(p *port, it *item) {
+func (q *classQueues) servedInTurn(p *port, it *calendar.Item) {
 	d := q.domain
 	c := p.classes
 	class := int(d.classOf(it))
@@ -237,18 +238,18 @@ func (q *classQueues) servedInTurn(p *port, it *item) {
 // runQueues is runQueued with classes: what has arrived is in the queues.
 func (q *classQueues) runQueues(u int32, p *port) {
 	d := q.domain
-	nextPS := q.serveClasses(p, d.endPS)
-	p.acks.trim()
+	nextPS := q.serveClasses(p, d.EndPS)
+	p.acks.Trim()
 	p.noteWaits()
 	for q := range p.classes.queues {
 		f := &p.classes.queues[q]
 		f.trim()
-		if len(f.buf) > 0 {
+		if len(f.Buf) > 0 {
 			p.bits |= portWaits
 		}
 	}
 	if nextPS != never {
-		d.schedule(u, nextPS)
+		d.Schedule(u, nextPS)
 	}
 }
 
@@ -264,13 +265,13 @@ func (q *classQueues) serveClasses(p *port, untilPS int64) (nextPS int64) {
 	for {
 		nowPS := int64(never)
 		ackPS := int64(never)
-		if !p.acks.empty() {
-			ackPS = max(p.freePS, p.acks.buf[p.acks.head].atPS)
+		if !p.acks.Empty() {
+			ackPS = max(p.freePS, p.acks.Buf[p.acks.Head].AtPS)
 		}
 		for q := range p.classes.queues {
 			f := &p.classes.queues[q]
-			if !f.empty() && !d.pfc.paused(p, q) {
-				nowPS = min(nowPS, max(p.freePS, f.buf[f.head].atPS))
+			if !f.Empty() && !d.pfc.paused(p, q) {
+				nowPS = min(nowPS, max(p.freePS, f.Buf[f.Head].AtPS))
 			}
 		}
 		nextPS = min(nowPS, ackPS)
@@ -281,8 +282,8 @@ func (q *classQueues) serveClasses(p *port, untilPS int64) (nextPS int64) {
 			return nextPS
 		}
 		if ackPS <= nowPS {
-			it := p.acks.buf[p.acks.head]
-			p.acks.head++
+			it := p.acks.Buf[p.acks.Head]
+			p.acks.Head++
 			if d.traits.Telemetry {
 				p.sentBytes += d.ackBytes
 			}
@@ -302,26 +303,26 @@ func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 	p.leftBytes = 0
 	for q := range c.queues {
 		f := &c.queues[q]
-		if f.empty() {
+		if f.Empty() {
 			continue
 		}
-		it := &f.buf[f.head]
-		if it.atPS <= nowPS && !d.pfc.paused(p, q) {
+		it := &f.Buf[f.Head]
+		if it.AtPS <= nowPS && !d.pfc.paused(p, q) {
 			ready |= 1 << q
 			bytes[q] = d.wireBytes(it)
 		}
-		for int(f.arrived) != len(f.buf) && f.buf[f.arrived].atPS < nowPS {
-			f.leftBytes += d.wireBytes(&f.buf[f.arrived])
-			f.arrived++
+		for int(f.Arrived) != len(f.Buf) && f.Buf[f.Arrived].AtPS < nowPS {
+			f.leftBytes += d.wireBytes(&f.Buf[f.Arrived])
+			f.Arrived++
 		}
 		p.leftBytes += f.leftBytes
 	}
 	served := d.net.pick(c, ready, &bytes)
 	f := &c.queues[served]
-	it := f.buf[f.head]
-	f.head++
-	if f.head > f.arrived { // it has not been counted yet
-		f.arrived++
+	it := f.Buf[f.Head]
+	f.Head++
+	if f.Head > f.Arrived { // it has not been counted yet
+		f.Arrived++
 	} else {
 		f.leftBytes -= bytes[served]
 		p.leftBytes -= bytes[served]
@@ -330,7 +331,7 @@ func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 	if f.leftBytes == 0 {
 		d.net.emptied(c, served)
 	}
-	if it.bits&flagAck != 0 {
+	if it.Bits&calendar.FlagAck != 0 {
 		d.send(p, k, it, nowPS)
 		return
 	}
@@ -343,7 +344,7 @@ func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 		p.writeTelemetry(d, &it, nowPS)
 	}
 	if d.pfc != nil {
-		d.pfc.leaves(p.node, f.came[f.head-1]^1, &it, bytes[served], nowPS)
+		d.pfc.leaves(p.node, f.came[f.Head-1]^1, &it, bytes[served], nowPS)
 	}
 	d.send(p, k, it, nowPS)
 }
@@ -351,30 +352,30 @@ func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 // chooseClasses is ring.choose for a NIC with classes; pickClass then chooses the class.
 func (q *classQueues) chooseClasses(p *port, c *nic) {
 	d := q.domain
-	c.sendPS = never
+	c.SendPS = never
 	for q := range c.classes {
 		r := &c.classes[q]
-		if r.sendPS < p.freePS {
-			r.choose(p.freePS)
+		if r.SendPS < p.freePS {
+			r.Choose(p.freePS)
 		}
 		if !d.pfc.paused(p, q) {
-			c.sendPS = min(c.sendPS, r.sendPS)
+			c.SendPS = min(c.SendPS, r.SendPS)
 		}
 	}
 }
 
-// pickClass returns the class of the packet that a NIC sends at c.sendPS.
+// pickClass returns the class of the packet that a NIC sends at c.SendPS.
 func (q *classQueues) pickClass(p *port, c *nic) int {
 	d := q.domain
 	var bytes [MaxClasses]int64
 	ready := uint32(0)
 	for q := range c.classes {
 		r := &c.classes[q]
-		if r.sendPS > c.sendPS || d.pfc.paused(p, q) {
+		if r.SendPS > c.SendPS || d.pfc.paused(p, q) {
 			continue
 		}
 		ready |= 1 << q
-		s := &d.net.flows.senders[r.places[r.sendAt].slot]
+		s := &d.net.flows.senders[r.Places[r.SendAt].Slot]
 		bytes[q] = min(s.sizeBytes-s.sentBytes, d.net.params.PayloadBytes) + d.net.params.HeaderBytes
 	}
 	return d.net.pick(p.classes, ready, &bytes)
@@ -383,8 +384,8 @@ func (q *classQueues) pickClass(p *port, c *nic) int {
 // sent notes that a NIC has sent a packet of a class.
 func (q *classQueues) sent(p *port, c *nic, class int) {
 	r := &c.classes[class]
-	r.choose(p.freePS)
-	if r.sendPS > p.freePS { // nothing of the class waits
+	r.Choose(p.freePS)
+	if r.SendPS > p.freePS { // nothing of the class waits
 		q.domain.net.emptied(p.classes, class)
 	}
 }

@@ -1,6 +1,10 @@
 package network
 
-import "slices"
+import (
+	"slices"
+
+	"parsimon/simkernel/network/calendar"
+)
 
 // CONGA (Alizadeh et al., SIGCOMM'14), simplified. Each switch port estimates its rate (dre). A data packet
 // carries two values in its tag: the place of its link among those of its first switch, one of congaPlaces,
@@ -12,7 +16,7 @@ import "slices"
 // it takes its former link, or else one by hash. Other switches keep to the first path, or choose by hash.
 const (
 	congaBits   = 3
-	congaPlaces = 1 << (tagBits - congaBits)
+	congaPlaces = 1 << (calendar.TagBits - congaBits)
 	congaMax    = 1<<congaBits - 1
 	congaAgePS  = 10e9
 	// The estimator's time constant is 160 µs, Tdre / alpha.
@@ -64,52 +68,52 @@ func (m *balancing) utilization(port int32, nowPS int64) uint32 {
 }
 
 // congaEnds returns the first and the last switch of an item's flow.
-func (w *forwarding) congaEnds(it *item) (first, last int32) {
+func (w *forwarding) congaEnds(it *calendar.Item) (first, last int32) {
 	d := w.domain
 	n := d.net
 	t := &d.net.flows
-	info := &t.info[t.hops[it.hop].flow]
+	info := &t.info[t.hops[it.Hop].flow]
 	uplink := n.ports[t.hops[info.firstHop].to[backward]].link
 	downlink := n.ports[t.hops[info.firstHop+info.hops-1].to[forward]].link ^ 1
 	return n.links[uplink].DstNode, n.links[downlink].SrcNode
 }
 
 // congaLeaf reports whether a data packet is at the first switch of its flow.
-func (m *balancing) congaLeaf(d *domain, a *arrival) bool {
-	first, _ := d.paths.congaEnds(&a.item)
-	return first == d.net.links[a.link].DstNode
+func (m *balancing) congaLeaf(d *domain, a *calendar.Arrival) bool {
+	first, _ := d.paths.congaEnds(&a.Item)
+	return first == d.net.links[a.Link].DstNode
 }
 
 // measure counts what a switch sends to the chosen port: data carries the metric on, and an ACK leaves it at
 // the first switch of its flow.
-func (m *balancing) measure(d *domain, a *arrival) {
-	metric := m.utilization(a.port, a.atPS)
-	if a.bits&flagAck == 0 {
-		carried := a.bits >> recoveryShift & congaMax
-		a.bits = a.bits&^(congaMax<<recoveryShift) | max(carried, metric)<<recoveryShift
+func (m *balancing) measure(d *domain, a *calendar.Arrival) {
+	metric := m.utilization(a.Port, a.AtPS)
+	if a.Bits&calendar.FlagAck == 0 {
+		carried := a.Bits >> recoveryShift & congaMax
+		a.Bits = a.Bits&^(congaMax<<recoveryShift) | max(carried, metric)<<recoveryShift
 		return
 	}
-	node := d.net.links[a.link].DstNode
-	first, last := d.paths.congaEnds(&a.item)
+	node := d.net.links[a.Link].DstNode
+	first, last := d.paths.congaEnds(&a.Item)
 	if first == node {
 		if d.paths.remote == nil {
 			d.paths.remote = map[congaKey]congaMetric{}
 		}
-		tag := a.bits & d.tagMask >> recoveryShift
-		d.paths.remote[congaKey{node, last, tag >> congaBits}] = congaMetric{tag & congaMax, a.atPS}
+		tag := a.Bits & d.tagMask >> recoveryShift
+		d.paths.remote[congaKey{node, last, tag >> congaBits}] = congaMetric{tag & congaMax, a.AtPS}
 	}
 }
 
 // leastCongested is the link of a new flowlet. before is that of its flow's last one, or of its first path;
 // other is chosen by hash.
-func (m *balancing) leastCongested(d *domain, a *arrival, links []int32, before, other int32) int32 {
-	node, last := d.paths.congaEnds(&a.item)
+func (m *balancing) leastCongested(d *domain, a *calendar.Arrival, links []int32, before, other int32) int32 {
+	node, last := d.paths.congaEnds(&a.Item)
 	places := min(len(links), congaPlaces)
 	least := uint32(congaMax)
 	of := [congaPlaces]uint32{}
 	for i, l := range links[:places] {
 		r := d.paths.remote[congaKey{node, last, uint32(i)}]
-		of[i] = max(m.utilization(d.net.portOf[l], a.atPS), r.value>>((a.atPS-r.atPS)/congaAgePS))
+		of[i] = max(m.utilization(d.net.portOf[l], a.AtPS), r.value>>((a.AtPS-r.atPS)/congaAgePS))
 		least = min(least, of[i])
 	}
 	at := slices.Index(links, before)

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/faults"
 )
 
 // A flow that waits for others starts when the last of them has been delivered and the delay of that
@@ -42,9 +44,9 @@ type frontier struct {
 	endedPS []int64                 // by row, from first on: when the flow ended; -1 before
 	first   int64
 	last    int64 // the highest row that has ended
-	ready   minHeap[*newFlow]
-	coming  []arrival  // of deliveryWatch.coming: those that have not arrived
-	ending  []delivery // scratch
+	ready   calendar.MinHeap[*newFlow]
+	coming  []calendar.Arrival // of deliveryWatch.coming: those that have not arrived
+	ending  []delivery         // scratch
 	steps   []*newFlow
 }
 
@@ -64,21 +66,21 @@ func (f *newFlow) Before(o *newFlow) bool {
 // deliveryWatch foresees, in a domain, when flows are delivered.
 type deliveryWatch struct {
 	domain   *domain
-	foreseen []delivery // of flows in this epoch
-	coming   []arrival  // at hosts, in this epoch, if paths change
+	foreseen []delivery         // of flows in this epoch
+	coming   []calendar.Arrival // at hosts, in this epoch, if paths change
 }
 
-// foresee notes a packet that leaves a port and will arrive at it.atPS. If the port leads to a host, that can
+// foresee notes a packet that leaves a port and will arrive at it.AtPS. If the port leads to a host, that can
 // end its flow.
-func (x *deliveryWatch) foresee(p *port, it item) {
+func (x *deliveryWatch) foresee(p *port, it calendar.Item) {
 	d := x.domain
 	n := d.net
 	if !n.host[n.links[p.link].DstNode] {
 		return
 	}
 	if d.paths != nil {
-		a := arrival{it, 0, p.link}
-		if !d.paths.net.failures.isLost(d, &a, n.flows.info[n.flows.hops[it.hop].flow].key, sending) {
+		a := calendar.Arrival{Item: it, Port: 0, Link: p.link}
+		if !d.paths.isLost(&a, n.flows.info[n.flows.hops[it.Hop].flow].key, faults.Sending) {
 			x.coming = append(x.coming, a)
 		}
 		return
@@ -91,24 +93,24 @@ func (x *deliveryWatch) foresee(p *port, it item) {
 
 // delivers notes that a packet will arrive at its host, and reports whether that ends its flow. It is called
 // in the order in which packets arrive.
-func (n *Network) delivers(it *item) (e delivery, ends bool) {
-	slot := n.flows.hops[it.hop].flow
-	ends = it.bits&flagLast != 0
+func (n *Network) delivers(it *calendar.Item) (e delivery, ends bool) {
+	slot := n.flows.hops[it.Hop].flow
+	ends = it.Bits&calendar.FlagLast != 0
 	switch {
 	case n.recovery == nil:
 	case n.traits.AckClocked || n.recovery.selective:
 		r := &n.recovery.receivers[slot]
-		before := r.coming.base
-		r.coming.add(n.nearest(before, it.bits))
-		ends = before != r.coming.base && r.coming.base == n.recovery.flows[slot].packets
+		before := r.coming.Base
+		r.coming.Add(n.nearest(before, it.Bits))
+		ends = before != r.coming.Base && r.coming.Base == n.recovery.flows[slot].packets
 	default:
 		r := &n.recovery.receivers[slot]
-		if n.nearest(r.sent, it.bits) != r.sent {
+		if n.nearest(r.sent, it.Bits) != r.sent {
 			return e, false
 		}
 		r.sent++
 	}
-	return delivery{n.flows.info[slot].row, simkernel.CeilNS(it.atPS) * simkernel.PSPerNS}, ends
+	return delivery{n.flows.info[slot].row, simkernel.CeilNS(it.AtPS) * simkernel.PSPerNS}, ends
 }
 
 // receive ends flows by packets that arrive before untilPS, where paths change. All of these have been sent.
@@ -118,10 +120,10 @@ func (x *frontier) receive(untilPS int64) {
 		x.coming = append(x.coming, d.deliveries.coming...)
 		d.deliveries.coming = d.deliveries.coming[:0]
 	}
-	slices.SortFunc(x.coming, compareArrivals)
+	slices.SortFunc(x.coming, calendar.CompareArrivals)
 	arrived := 0
-	for ; arrived < len(x.coming) && x.coming[arrived].atPS < untilPS; arrived++ {
-		e, ends := x.net.delivers(&x.coming[arrived].item)
+	for ; arrived < len(x.coming) && x.coming[arrived].AtPS < untilPS; arrived++ {
+		e, ends := x.net.delivers(&x.coming[arrived].Item)
 		if ends {
 			x.end(e)
 		}
@@ -165,7 +167,7 @@ func (x *frontier) add(b *batch, f *newFlow) {
 		x.held++
 		return
 	}
-	x.ready.push(f)
+	x.ready.Push(f)
 	if len(f.path) == 0 {
 		x.end(delivery{f.row, f.startPS})
 	}
@@ -192,7 +194,7 @@ func (x *frontier) end(e delivery) {
 				continue
 			}
 			x.held--
-			x.ready.push(w.newFlow)
+			x.ready.Push(w.newFlow)
 			if len(w.path) == 0 {
 				x.ending = append(x.ending, delivery{w.row, w.startPS})
 			}

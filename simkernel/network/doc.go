@@ -17,17 +17,22 @@
 //
 // A layer uses those below it. The parts are features: a part that a network does not use is nil.
 //
-//	calendar, items    item.go fifo.go heap.go calendar.go sorter.go packetset.go
-//	port and NIC       kind.go port.go telemetry.go table.go sender.go ring.go ticks.go nic.go
+//	packages           calendar    items, arrivals, the calendar of a domain, queues
+//	                   packetset   which packets were received or acknowledged
+//	                   roundrobin  which flow of a NIC sends next
+//	                   faults      when links are down, lose packets or are slower
+//	                   partition   nodes by domain
+//	                   workers     domains on several cores
+//	port and NIC       port.go table.go sender.go nic.go
 //	parts              classes.go                                  classes: queues by class
-//	                   buffer.go                                   buffers: limited, shared by the ports of a switch
+//	                   buffer.go                                   buffers: limited, shared by a switch
 //	                   pfc.go                                      pfc: pauses
 //	                   recovery.go receiver.go timeout.go irn.go losses.go    recovery from losses
-//	                   tcpsender.go tcpreceiver.go                 tcp: flows that send when ACKs arrive
-//	                   forwarding.go balance.go plb.go conga.go faults.go     paths: load balancing and failures
+//	                   tcp.go                                      tcp: flows that send when ACKs arrive
+//	                   forwarding.go balance.go conga.go           paths: load balancing and failures
 //	                   dependencies.go                             deliveries: flows that wait for others
-//	domains, workers   domain.go layout.go partition.go workers.go; package partition
-//	the run            network.go workload.go pacer.go run.go storm.go results.go
+//	domains            domain.go layout.go
+//	the run            network.go workload.go pacer.go run.go results.go
 //
 // # Hooks
 //
@@ -57,7 +62,7 @@
 //	classQueues.pickClass            pfc.paused
 //	classQueues.serveClass           pfc.leaves, pfc.paused
 //	classQueues.serveClasses         pfc.paused
-//	failures.isLost                  paths.leftPS
+//	deliveryWatch.foresee            paths.isLost
 //	forwarding.choosePorts           recovery.receiveInOrder, tcp.receiveClocked
 //	pausing.signal                   paths.kindAt
 //	pausing.takeIn                   buffers.serveActive
@@ -82,10 +87,10 @@
 //
 // The nodes are divided into domains (package partition), and time into steps. A step is as long as the least
 // time that a packet takes from one domain to another. In a step workers simulate the domains in any order or
-// at the same time (workers.go). The other domains read what leaves a domain in the next step. A domain
+// at the same time (package workers). The other domains read what leaves a domain in the next step. A domain
 // divides a step into windows. A window is as long as the least time from one of its ports to the next, so
 // that what reaches a port in a window left another port before the window began. Each port processes its
-// arrivals of a window alone, in one pass, without a heap of events (calendar.go).
+// arrivals of a window alone, in one pass, without a heap of events (package calendar).
 //
 //	feed ──► flows ──► step: domain 0 │ domain 1 │ … ──► results ──► finished
 //	(goroutine)               windows │ windows  │       (goroutine)

@@ -1,16 +1,19 @@
 package network
 
-import "parsimon/simkernel"
+import (
+	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+)
 
 // A domain is a part of the network's nodes with their ports, simulated by one worker at a time.
 type domain struct {
 	net *Network
 	id  int32
 	rules
-	calendar
+	calendar.Calendar
 	portTable
 	parts
-	sorter  sorter
+	sorter  calendar.Sorter
 	mail    mail
 	pool    flowPool
 	journal journal
@@ -74,8 +77,8 @@ func (n *Network) setRules() {
 		moved := n.paths.selective()
 		n.recovery.irn = n.buffer.Selective && !n.traits.AckClocked && !moved
 		n.recovery.selective = n.recovery.irn || moved
-		r.againMask = attemptMask
-		r.lateMask = attemptMask
+		r.againMask = calendar.AttemptMask
+		r.lateMask = calendar.AttemptMask
 	}
 	if n.traits.Timers {
 		s := simkernel.NewSender(n.params.Transport)
@@ -84,7 +87,7 @@ func (n *Network) setRules() {
 		r.leastTickPS = s.NextTick()
 	}
 	if n.paths != nil { // the packets of a flow meet ports of several domains at the same hop
-		r.lateMask, r.lateNot, r.tagMask = flagAck, flagAck, n.paths.tagMask()
+		r.lateMask, r.lateNot, r.tagMask = calendar.FlagAck, calendar.FlagAck, n.paths.tagMask()
 	}
 	r.setPasses(len(n.classes) > 1)
 }
@@ -106,8 +109,8 @@ type portTable struct {
 	ports                   []port // those of switches, by node, and then those of hosts
 	first                   int32  // index in ports of the first of a host
 	nics                    []nic
-	in                      []arrival
-	dataScratch, ackScratch fifo
+	in                      []calendar.Arrival
+	dataScratch, ackScratch calendar.Fifo
 	ackInfo                 simkernel.AckInfo
 }
 
@@ -115,12 +118,12 @@ type portTable struct {
 type mail struct {
 	// to has by domain the calendar that takes what will arrive there; mailed, which has no room, if this is
 	// mailed. Another domain's is never in toOwn, for another worker may be in it.
-	to, toOwn []*calendar
+	to, toOwn []*calendar.Calendar
 	// outbox[step % 2][domain] is read in the next step, while this domain fills the other half.
-	outbox    [2][][]arrival
-	out       [][]arrival // the half that is filled
-	mailPS    int64       // the earliest arrival in it
-	neighbors []int32     // domains that it shares cables with
+	outbox    [2][][]calendar.Arrival
+	out       [][]calendar.Arrival // the half that is filled
+	mailPS    int64                // the earliest arrival in it
+	neighbors []int32              // domains that it shares cables with
 }
 
 // A journal is what a domain leaves to the coordinator, which reads it between epochs.
@@ -134,9 +137,9 @@ type journal struct {
 	work     int64 // items processed in this epoch
 }
 
-// beginStep takes what neighbors sent in the last one.
-func (d *domain) beginStep(step, fromPS int64) {
-	d.setWindow(fromPS / d.lengthPS)
+// Begin implements workers.Domain: it takes what neighbors sent in the last step.
+func (d *domain) Begin(step, fromPS int64) {
+	d.SetWindow(fromPS)
 	d.mail.mailPS = never
 	d.mail.out = d.mail.outbox[step&1]
 	d.mail.to = d.mail.toOwn
@@ -146,74 +149,81 @@ func (d *domain) beginStep(step, fromPS int64) {
 	for _, i := range d.mail.neighbors {
 		d.mail.out[i] = d.mail.out[i][:0]
 		for _, a := range d.net.domains[i].mail.outbox[step&1^1][d.id] {
-			w := d.roomAt(a.atPS)
+			w := d.RoomAt(a.AtPS)
 			if w != nil {
 				*w = append(*w, a)
 			} else {
-				d.insert(a)
+				d.Insert(a)
 			}
 		}
 	}
 }
 
-// run simulates the domain to toPS.
-func (d *domain) run(toPS int64) {
+// Neighbors implements workers.Domain.
+func (d *domain) Neighbors() []int32 { return d.mail.neighbors }
+
+// TakeWork implements workers.Domain.
+func (d *domain) TakeWork() int64 {
+	work := d.journal.work
+	d.journal.work = 0
+	return work
+}
+
+// Run implements workers.Domain: it simulates the domain to toPS.
+func (d *domain) Run(toPS int64) {
 	for _, f := range d.pool.starting {
 		d.admit(f)
 	}
 	d.pool.starting = d.pool.starting[:0]
 	for {
-		nextPS := d.nextPS()
+		nextPS := d.NextPS()
 		if nextPS >= toPS {
 			return
 		}
-		d.setWindow(nextPS / d.lengthPS)
+		d.SetWindow(nextPS)
 		d.runWindow()
 	}
 }
 
 // runWindow simulates the present window.
 func (d *domain) runWindow() {
-	slot := uint64(d.window) % blockWindows
-	if d.busy>>slot&1 == 0 {
+	present, some := d.Take()
+	if !some {
 		return
 	}
-	present := d.windows[slot]
-	arrivals := present.arrivals
-	d.busy &^= 1 << slot
-	d.windows[slot] = windowWork{}
+	arrivals := present.Arrivals
 	d.journal.work += int64(len(arrivals))
 	if d.paths != nil {
-		arrivals = d.paths.choosePorts(arrivals, present.ports)
+		arrivals = d.paths.choosePorts(arrivals, present.Ports)
 	}
 	if d.pfc != nil {
-		arrivals = d.pfc.takeToggles(arrivals, present.ports)
+		arrivals = d.pfc.takeToggles(arrivals, present.Ports)
 	}
-	d.sortByPort(arrivals, present.ports)
-	for g := range dueHosts {
-		due := d.sorter.dueOf(g)
+	d.sorter.SortByPort(arrivals, present.Ports)
+	for g := range calendar.DueHosts {
+		due := d.sorter.DueOf(g)
 		if d.buffers == nil {
 			d.runPorts(due)
 		} else {
 			for len(due) > 0 {
-				due = due[d.buffers.runNode(&d.net.buffers[d.ports[due[0].port].node], due):]
+				due = due[d.buffers.runNode(&d.net.buffers[d.ports[due[0].Port].node], due):]
 			}
 		}
 	}
-	for g := range dueHosts {
-		d.runNICs(d.sorter.dueOf(dueHosts + g))
+	for g := range calendar.DueHosts {
+		d.runNICs(d.sorter.DueOf(calendar.DueHosts + g))
 	}
-	d.unused = append(d.unused, windowWork{present.arrivals[:0], present.ports})
+	d.Reuse(present)
 }
 
 // forward sends what will arrive at a port of a domain.
-func (d *domain) forward(far int32, a arrival) {
+func (d *domain) forward(far int32, a calendar.Arrival) {
 	c := d.mail.to[far]
 	if c != &d.net.mailed {
-		c.insert(a)
+		c.Insert(a)
 		return
 	}
 	box := &d.mail.out[far]
 	*box = append(*box, a)
-	d.mail.mailPS = min(d.mail.mailPS, a.atPS)
+	d.mail.mailPS = min(d.mail.mailPS, a.AtPS)
 }

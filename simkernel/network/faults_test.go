@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/faults"
 )
 
 // overSwitch returns a network of two hosts and a switch, and flows from host 0 to host 1.
@@ -25,7 +26,8 @@ func overSwitch(kind simkernel.Transport, flows int, sizeBytes, gapNS int64) net
 
 // losesACKs is a fault of the link from the switch to host 0.
 func losesACKs(share float64) Forwarding {
-	return Forwarding{Failures: Failures{Faults: []Fault{{Link: 1, ToNS: math.MaxInt64, Share: share}}}}
+	fault := faults.Fault{Link: 1, ToNS: math.MaxInt64, Share: share}
+	return Forwarding{Failures: faults.Failures{Faults: []faults.Fault{fault}}}
 }
 
 // If the ACK of a duplicate had the fate of the first ACK, a flow whose ACK is lost would never end. Every

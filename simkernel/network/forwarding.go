@@ -1,9 +1,12 @@
 package network
 
 import (
+	"cmp"
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/faults"
 )
 
 // Forwarding is how switches forward packets where that is more than the paths of Flows: they balance loads,
@@ -18,7 +21,7 @@ type Forwarding struct {
 	Seed   uint64
 	Routes Routes
 	Balancing
-	Failures
+	faults.Failures
 }
 
 // Routes are the routing tables of switches. They do not change during Run.
@@ -36,7 +39,7 @@ type paths struct {
 	Forwarding
 	startPS  []int64 // of the routes' states
 	balance  balancing
-	failures failures
+	failures *faults.State
 	traffic  []LinkTraffic   // by link: BusyNS is in ps, WaitNS not set
 	waits    []simkernel.Sum // by link: of its packets, in ps
 }
@@ -74,24 +77,20 @@ func (n *Network) Forward(f Forwarding) {
 		turns:     make([]int32, f.Routes.Sets()),
 		rate:      make([]dre, links),
 	}
-	n.paths.failures.init(n, &n.paths.Failures, f.Seed)
+	bps := make([]int64, links)
+	for l, link := range n.links {
+		bps[l] = link.BandwidthBps
+	}
+	n.paths.failures = faults.New(&n.paths.Failures, f.Seed, bps)
 	for _, ns := range f.Routes.Starts() {
-		n.paths.startPS = append(n.paths.startPS, psOf(ns))
+		n.paths.startPS = append(n.paths.startPS, faults.PS(ns))
 	}
 	if n.recovery == nil {
 		n.recover()
 	}
 	if n.paths.tagMask() != 0 {
-		n.numberShift += tagBits
+		n.numberShift += calendar.TagBits
 	}
-}
-
-// psOf converts a time of Forwarding to ps. A time beyond the horizon becomes never.
-func psOf(ns int64) int64 {
-	if ns >= horizonPS/simkernel.PSPerNS {
-		return never
-	}
-	return ns * simkernel.PSPerNS
 }
 
 // LoadSlots is the maximum number of time slots in which the bytes of a link are counted.
@@ -107,7 +106,7 @@ type LinkTraffic struct {
 	BusyNS    int64   // time in which they were sent
 }
 
-// send counts a packet whose last byte left at leftPS and that took so long to send.
+// send counts a packet whose last byte left at LeftPS and that took so long to send.
 func (m *LinkTraffic) send(leftPS, bytes, tookPS int64) {
 	slot := leftPS / simkernel.PSPerNS / m.SlotNS
 	for ; slot >= LoadSlots; slot /= 2 {
@@ -132,122 +131,118 @@ func (n *Network) Traffic(link int32) LinkTraffic {
 
 // choosePorts processes the arrivals of a window in order of time. It removes lost packets and ACKs, and
 // chooses the port of what arrives at a switch. A host receives its data here, over whichever link it comes:
-// what remains are the ACKs that its NIC is to send (arrival.isAnswer).
-func (w *forwarding) choosePorts(arrivals []arrival, work *portSet) []arrival {
+// what remains are the ACKs that its NIC is to send (arrival.IsAnswer).
+func (w *forwarding) choosePorts(arrivals []calendar.Arrival, work *calendar.PortSet) []calendar.Arrival {
 	d := w.domain
-	d.sortWindow(arrivals)
+	d.sorter.SortWindow(arrivals, d.StartPS, d.LengthPS)
 	kept := arrivals[:0]
 	for _, a := range arrivals {
-		if a.isControl() {
+		if a.IsControl() {
 			w.net.balance.notePause(&a)
 			kept = append(kept, a)
 			continue
 		}
-		of := &w.net.traffic[a.link]
-		data := a.bits&flagAck == 0
+		of := &w.net.traffic[a.Link]
+		data := a.Bits&calendar.FlagAck == 0
 		if data {
 			leftPS := w.leftPS(&a)
-			bytes := d.wireBytes(&a.item)
-			of.send(leftPS, bytes, w.net.failures.sendTime(a.link, bytes, leftPS))
+			bytes := d.wireBytes(&a.Item)
+			of.send(leftPS, bytes, w.net.failures.SendTime(a.Link, bytes, leftPS))
 		}
 		if !w.choosePort(&a) {
-			d.journal.gone = append(d.journal.gone, d.net.flows.hops[a.hop].flow)
+			d.journal.gone = append(d.journal.gone, d.net.flows.hops[a.Hop].flow)
 			if data {
 				d.journal.losses.Lost++
 				of.Lost++
 			}
 			continue
 		}
-		if data && d.net.host[d.net.links[a.link].DstNode] {
+		if data && d.net.host[d.net.links[a.Link].DstNode] {
 			if d.tcp != nil { // the ACK waits in the NIC, if at all
-				u := a.port - d.low
-				d.tcp.receiveClocked(&d.nics[u-d.first], &a.item, &d.ports[u].data)
-				work.add(u)
+				u := a.Port - d.low
+				d.tcp.receiveClocked(&d.nics[u-d.first], &a.Item, &d.ports[u].data)
+				work.Add(u)
 				continue
 			}
-			if !d.recovery.receiveInOrder(&a.item) {
+			if !d.recovery.receiveInOrder(&a.Item) {
 				continue
 			}
-			a.link |= answerBit
+			a.Link |= calendar.AnswerBit
 		}
 		kept = append(kept, a)
 	}
 	return kept
 }
 
-// leftPS returns when the last byte of what arrives was sent, under the latest delay that was in force by
-// then.
-func (w *forwarding) leftPS(a *arrival) int64 {
-	d := w.domain
-	left := a.atPS - d.net.links[a.link].DelayNS*simkernel.PSPerNS
-	if d.paths != nil {
-		for _, r := range w.net.failures.rates[a.link] {
-			by := a.atPS - r.DelayNS*simkernel.PSPerNS
-			if r.DelayNS > 0 && psOf(r.FromNS) <= by {
-				left = by
-			}
-		}
-	}
-	return left
+// leftPS returns when the last byte of what arrives was sent.
+func (w *forwarding) leftPS(a *calendar.Arrival) int64 {
+	return w.net.failures.LeftPS(a.Link, w.domain.net.links[a.Link].DelayNS, a.AtPS)
+}
+
+// isLost reports whether what arrives over a link was lost on it.
+func (w *forwarding) isLost(a *calendar.Arrival, key uint64, by faults.Asker) bool {
+	return w.net.failures.IsLost(&faults.Transit{
+		Link: a.Link, Key: key, Bytes: w.domain.wireBytes(&a.Item), LeftPS: w.leftPS(a), ArrivesPS: a.AtPS,
+	}, by)
 }
 
 // choosePort chooses the port of what arrives over a link, and reports whether it was not lost. A packet's
 // index of flowTable.hops stays within those of its flow's first path, even on longer paths.
-func (w *forwarding) choosePort(a *arrival) bool {
+func (w *forwarding) choosePort(a *calendar.Arrival) bool {
 	d := w.domain
 	n := d.net
 	t := &d.net.flows
-	m := &w.net.failures
+	m := w.net.failures
 	b := &w.net.balance
-	slot := t.hops[a.hop].flow
-	node := n.links[a.link].DstNode
-	ack := a.bits&flagAck != 0
+	slot := t.hops[a.Hop].flow
+	node := n.links[a.Link].DstNode
+	ack := a.Bits&calendar.FlagAck != 0
 	info := &t.info[slot]
 	first := info.firstHop
 	last := info.firstHop + info.hops
-	if m.faults[a.link] != nil && m.isLost(d, a, info.key, arriving) {
+	if m.CanLose(a.Link) && w.isLost(a, info.key, faults.Arriving) {
 		return false
 	}
 	if n.host[node] {
-		a.hop = last
-		a.port = n.portOf[a.link^1]
+		a.Hop = last
+		a.Port = n.portOf[a.Link^1]
 		if ack {
-			a.hop = first
-			a.port = t.hops[first].to[backward]
+			a.Hop = first
+			a.Port = t.hops[first].to[backward]
 		}
 		return true
 	}
 	host := n.ports[t.hops[last-1].to[forward]].node
 	if ack {
-		a.hop = max(a.hop, first+1)
+		a.Hop = max(a.Hop, first+1)
 		host = n.ports[t.hops[first].to[backward]].node
 	} else {
-		a.hop = min(a.hop, last-1)
+		a.Hop = min(a.Hop, last-1)
 	}
-	onFirst := n.ports[a.port].node == node // the packet is on the first path
+	onFirst := n.ports[a.Port].node == node // the packet is on the first path
 	state := 0
-	for state+1 < len(w.net.startPS) && w.net.startPS[state+1] <= a.atPS {
+	for state+1 < len(w.net.startPS) && w.net.startPS[state+1] <= a.AtPS {
 		state++
 	}
-	if !onFirst || state > 0 || !ack && b.At[node] != ECMP || m.avoids(n.ports[a.port].link, a.atPS) {
+	if !onFirst || state > 0 || !ack && b.At[node] != ECMP || m.Avoids(n.ports[a.Port].link, a.AtPS) {
 		set, links := w.net.Routes.Links(state, node, host)
-		links = w.repaired(links, a.atPS)
+		links = w.repaired(links, a.AtPS)
 		if len(links) == 0 {
 			return false
 		}
 		stays := int32(-1)
-		if onFirst && slices.Contains(links, n.ports[a.port].link) {
-			stays = n.ports[a.port].link
+		if onFirst && slices.Contains(links, n.ports[a.Port].link) {
+			stays = n.ports[a.Port].link
 		}
-		a.port = n.portOf[b.choose(d, a, info, set, links, stays)]
+		a.Port = n.portOf[b.choose(d, a, info, set, links, stays)]
 	}
 	if b.Balance == CONGA {
 		b.measure(d, a)
 	}
 	if b.At[node] == Adaptive || b.Balance == CONGA {
-		busyPS := max(b.busyPS[a.port], b.clock(a.port, a.atPS))
-		link := n.ports[a.port].link
-		b.busyPS[a.port] = busyPS + m.sendTime(link, d.wireBytes(&a.item), busyPS)
+		busyPS := max(b.busyPS[a.Port], b.clock(a.Port, a.AtPS))
+		link := n.ports[a.Port].link
+		b.busyPS[a.Port] = busyPS + m.SendTime(link, d.wireBytes(&a.Item), busyPS)
 	}
 	return true
 }
@@ -257,18 +252,76 @@ func (w *forwarding) repaired(links []int32, atPS int64) []int32 {
 	if w.net.RepairNS == 0 {
 		return links
 	}
-	avoided := func(l int32) bool { return w.net.failures.avoids(l, atPS) }
+	avoided := func(l int32) bool { return w.net.failures.Avoids(l, atPS) }
 	w.unavoided = slices.DeleteFunc(append(w.unavoided[:0], links...), avoided)
 	return w.unavoided
 }
 
 // label writes into a packet that a host sends what switches need.
-func (w *forwarding) label(slot int32, s *sender, it *item) {
+func (w *forwarding) label(slot int32, s *sender, it *calendar.Item) {
 	d := w.domain
 	if d.tagMask != 0 {
-		it.bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
+		it.Bits |= d.net.recovery.flows[slot].plb.label << recoveryShift & d.tagMask
 	}
 	if d.traits.Telemetry { // the path may be shorter than that of the packet before, which had the same place
-		clear(s.external.telemetryOf(&d.rules, it.bits))
+		clear(s.external.telemetryOf(&d.rules, it.Bits))
 	}
+}
+
+// adopt applies a change to a link.
+func (l *Link) adopt(r *faults.Rate) {
+	l.BandwidthBps = cmp.Or(r.BandwidthBps, l.BandwidthBps)
+	l.DelayNS = cmp.Or(r.DelayNS, l.DelayNS)
+}
+
+// initRates schedules the first change of a port's rate.
+func (m *paths) initRates(n *Network, p *port) {
+	link := n.links[p.link]
+	rates := m.failures.RatesOf(p.link)
+	for i := range rates {
+		link.adopt(&rates[i])
+		n.kindOf(link)
+		p.bits |= portChanges
+	}
+	if p.bits&portChanges != 0 {
+		p.rateAtPS = faults.PS(rates[0].FromNS)
+		p.changeAtPS = p.rateAtPS
+	}
+}
+
+// changeRate makes the change of a port's rate that is due at p.rateAtPS.
+func (w *forwarding) changeRate(p *port) {
+	nowPS := p.rateAtPS
+	rates := w.net.failures.RatesOf(p.link)
+	p.kind = w.kindAt(p.link, nowPS)
+	p.rateAtPS = never
+	next := slices.IndexFunc(rates, func(r faults.Rate) bool { return faults.PS(r.FromNS) > nowPS })
+	if next >= 0 {
+		p.rateAtPS = faults.PS(rates[next].FromNS)
+		p.changeAtPS = p.rateAtPS
+		p.bits |= portChanges
+	}
+}
+
+// kindAt returns the kind that the port of a link has at a time.
+func (w *forwarding) kindAt(id int32, atPS int64) *portKind {
+	d := w.domain
+	link := d.net.links[id]
+	rates := w.net.failures.RatesOf(id)
+	for i := 0; i < len(rates) && faults.PS(rates[i].FromNS) <= atPS; i++ {
+		link.adopt(&rates[i])
+	}
+	return d.net.kinds[d.net.kind(link)]
+}
+
+// worst returns a link with the least bandwidth and the longest delay that it has at any time.
+func (n *Network) worst(link int32) Link {
+	l := n.links[link]
+	if n.paths != nil {
+		for _, r := range n.paths.failures.RatesOf(link) {
+			l.BandwidthBps = min(l.BandwidthBps, cmp.Or(r.BandwidthBps, l.BandwidthBps))
+			l.DelayNS = max(l.DelayNS, r.DelayNS)
+		}
+	}
+	return l
 }

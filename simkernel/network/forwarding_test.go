@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/faults"
 )
 
 // treeRoutes are the links of shortest paths, by searches from every host.
@@ -163,9 +164,15 @@ func TestMovesThatChangeNothing(t *testing.T) {
 		e := leafSpine(transportOf(seed), seed)
 		_, want := runIn(t, &e, BufferParams{}, nil, 1, 7)
 		late := e.flows.StartNS[len(e.flows.StartNS)-1] + 1e9
-		after := Failures{
-			Faults: []Fault{{Link: 0, FromNS: late, ToNS: late + 1e6, Share: 1}, {Link: 3, ToNS: late, Share: 1e-300}},
-			Rates:  []Rate{{4, late, 1e9, 1e6}, {5, 0, e.links[5].BandwidthBps, e.links[5].DelayNS}},
+		after := faults.Failures{
+			Faults: []faults.Fault{
+				{Link: 0, FromNS: late, ToNS: late + 1e6, Share: 1},
+				{Link: 3, ToNS: late, Share: 1e-300},
+			},
+			Rates: []faults.Rate{
+				{Link: 4, FromNS: late, BandwidthBps: 1e9, DelayNS: 1e6},
+				{Link: 5, FromNS: 0, BandwidthBps: e.links[5].BandwidthBps, DelayNS: e.links[5].DelayNS},
+			},
 		}
 		one := Balancing{Balance: Flowlet, GapNS: 1 << 62}
 		for i, m := range []Forwarding{{}, {Balancing: one}, {Failures: after}} {
@@ -244,7 +251,7 @@ func TestSharesOfSprayAndLoss(t *testing.T) {
 			}
 		}
 		const share = 0.05
-		n, _ = runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: Spray}, Failures: Failures{Faults: []Fault{{ToNS: 1 << 60, Share: share}}}}, nil, 1)
+		n, _ = runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: Spray}, Failures: faults.Failures{Faults: []faults.Fault{{ToNS: 1 << 60, Share: share}}}}, nil, 1)
 		m := n.Traffic(0)
 		far := math.Abs(float64(m.Lost) - share*float64(m.Sent))
 		if m.Lost == 0 || far > 5*math.Sqrt(share*(1-share)*float64(m.Sent)) {
@@ -269,10 +276,15 @@ func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m F
 		b.RestoreNS = 100_000
 	}
 	if seed%2 == 0 {
-		m.Faults = []Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1},
+		m.Faults = []faults.Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1},
 			{Link: 2, ToNS: 1 << 40, Share: 0.01}, {Link: 4, FromNS: 5000, ToNS: 1 << 40, Share: 0.02, BurstNS: 5000}}
 		m.RepairNS = []int64{0, 5000}[seed/2%2]
-		m.Rates = []Rate{{5, 20_000, 2e9, 0}, {5, 30_000, 0, 9000}, {5, 100_000, 1e9, 0}, {5, 110_000, 0, e.links[5].DelayNS}}
+		m.Rates = []faults.Rate{
+			{Link: 5, FromNS: 20_000, BandwidthBps: 2e9},
+			{Link: 5, FromNS: 30_000, DelayNS: 9000},
+			{Link: 5, FromNS: 100_000, BandwidthBps: 1e9},
+			{Link: 5, FromNS: 110_000, DelayNS: e.links[5].DelayNS},
+		}
 		m.Routes = routesOf(e.links, e.hosts, []int64{0, 30_000, 80_000}, nil, []int32{0, 1}, nil)
 	}
 	return b, m
@@ -331,42 +343,6 @@ func waitAtRandom(e *netExample, seed uint64) {
 	}
 }
 
-// Bursts of losses have the stated mean length and share, each within five standard errors, and one look at
-// the link after the other yields what either asker sees.
-func TestBursts(t *testing.T) {
-	const meanNS, share = 20_000, 0.05
-	for seed := range uint64(5) {
-		m := &failures{seed: seed}
-		f := linkFault{Fault{Link: 3, ToNS: 1 << 60, Share: share, BurstNS: meanNS}, &[askers]burst{}}
-		var bursts, lossPS, allPS, fromPS int64
-		for atPS := int64(0); bursts < 4000; {
-			loses := m.inBurst(&f, atPS, sending)
-			again := m.inBurst(&f, atPS, arriving)
-			if again != loses {
-				t.Fatalf("seed %d, at %d: %v and %v", seed, atPS, loses, again)
-			}
-			fromPS = atPS
-			atPS = f.bursts[sending].untilPS
-			if fromPS == 0 { // cut off
-				continue
-			}
-			allPS += atPS - fromPS
-			if loses {
-				bursts = bursts + 1
-				lossPS = lossPS + atPS - fromPS
-			}
-		}
-		mean := float64(lossPS) / float64(bursts) / 1000 // of exponential lengths, as their standard deviation
-		if far := math.Abs(mean-meanNS) * math.Sqrt(float64(bursts)) / meanNS; far > 5 {
-			t.Errorf("seed %d: bursts last %v ns on average, %v standard errors off", seed, mean, far)
-		}
-		got := float64(lossPS) / float64(allPS)
-		if far := math.Abs(got-share) / share * math.Sqrt(float64(bursts)/2); far > 5 {
-			t.Errorf("seed %d: a share of %v is lost, %v standard errors off", seed, got, far)
-		}
-	}
-}
-
 // The ends of a cable that is down stop using it before the routes change, where they have another link.
 func TestLocalRepair(t *testing.T) {
 	for _, balance := range []Balance{ECMP, Spray} {
@@ -374,7 +350,7 @@ func TestLocalRepair(t *testing.T) {
 		for i, repairNS := range []int64{0, 1000} {
 			for seed := range uint64(20) {
 				e := leafSpine(simkernel.DCTCP, 4*seed)
-				m := Forwarding{Balancing: Balancing{Balance: balance}, Failures: Failures{RepairNS: repairNS, Faults: []Fault{{Link: 0, FromNS: 20_000, ToNS: 1e6, Share: 1},
+				m := Forwarding{Balancing: Balancing{Balance: balance}, Failures: faults.Failures{RepairNS: repairNS, Faults: []faults.Fault{{Link: 0, FromNS: 20_000, ToNS: 1e6, Share: 1},
 					{Link: 1, FromNS: 20_000, ToNS: 1e6, Share: 1}}}}
 				m.Routes = routesOf(e.links, e.hosts, []int64{0, 300_000, 1_300_000}, nil, []int32{0, 1}, nil)
 				n, _ := runMoving(t, &e, BufferParams{}, m, nil, 1)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/faults"
 )
 
 // twinMoves is Forwarding in the twin of networks with buffers, in one time order and without any state that
@@ -96,14 +98,14 @@ func (m *twinMoves) flow(f *bufferedFlow) *twinMovesFlow {
 }
 
 func (m *twinMoves) down(link int32, fromPS, toPS int64) bool {
-	return slices.ContainsFunc(m.Faults, func(f Fault) bool {
-		return f.Link == link && psOf(f.FromNS) <= toPS && psOf(f.ToNS) > fromPS
+	return slices.ContainsFunc(m.Faults, func(f faults.Fault) bool {
+		return f.Link == link && faults.PS(f.FromNS) <= toPS && faults.PS(f.ToNS) > fromPS
 	})
 }
 
 // avoids reports whether the ends of a cable have known for a while that it is down.
 func (m *twinMoves) avoids(link int32, nowPS int64) bool {
-	at := nowPS - psOf(m.RepairNS)
+	at := nowPS - faults.PS(m.RepairNS)
 	return m.RepairNS > 0 && (m.down(link, at, at) || m.down(link^1, at, at))
 }
 
@@ -137,7 +139,7 @@ func (m *twinMoves) place(n *Buffered, port int32, k *bufferedPacket, nowPS int6
 	}
 	state := 0
 	for i, ns := range m.Routes.Starts() {
-		if psOf(ns) <= nowPS {
+		if faults.PS(ns) <= nowPS {
 			state = i
 		}
 	}
@@ -192,10 +194,10 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 		key := [2]int64{f.row, int64(node)}
 		was, known := m.last[key]
 		link := was.link
-		if !known || nowPS-was.atPS > psOf(m.GapNS) || !slices.Contains(links, link) {
-			bits := uint64(k.number)<<attemptBits | uint64(k.attempt)
+		if !known || nowPS-was.atPS > faults.PS(m.GapNS) || !slices.Contains(links, link) {
+			bits := uint64(k.number)<<calendar.AttemptBits | uint64(k.attempt)
 			if m.Balance == CONGA {
-				bits = uint64(k.number)<<(attemptBits+tagBits) | uint64(k.attempt)
+				bits = uint64(k.number)<<(calendar.AttemptBits+calendar.TagBits) | uint64(k.attempt)
 			}
 			link = links[m.hashes.hash(f.key, bits, node)%uint64(len(links))]
 			if m.Balance == CONGA {
@@ -216,9 +218,9 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 	case !k.ack && m.Balance == PLB && k.label > 0:
 		return m.hashes.byHash(simkernel.MixKey(f.key, uint64(k.label)<<recoveryShift), links)
 	case !k.ack && balance == Random:
-		bits := uint64(k.number)<<recoveryShift | uint64(k.attempt)<<flagBits
+		bits := uint64(k.number)<<recoveryShift | uint64(k.attempt)<<calendar.FlagBits
 		if k.number == f.packets-1 {
-			bits |= uint64(flagLast)
+			bits |= uint64(calendar.FlagLast)
 		}
 		return links[m.hashes.hash(f.key, bits, node)%uint64(len(links))]
 	case k.ack || balance != Spray && balance != Adaptive:
@@ -458,7 +460,7 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 		m.InOrder = seed%11 == 3
 		m.Routes = routesOf(e.links, e.hosts, []int64{0}, nil)
 		if seed/2%3 > 0 {
-			m.Faults = []Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1}}
+			m.Faults = []faults.Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1}}
 			m.Routes = routesOf(e.links, e.hosts, []int64{0, 30_000, 80_000}, nil, []int32{0, 1}, nil)
 			m.RepairNS = int64(seed/2%3-1) * 4000
 		}

@@ -18,7 +18,7 @@ const (
 
 // findLosses updates, after an ACK, which packets are lost.
 func (s *sender) findLosses(f *recoveryFlow) {
-	top := f.acked.highest(1)
+	top := f.acked.Highest(1)
 	if top <= f.una {
 		return
 	}
@@ -49,6 +49,6 @@ func (f *recoveryFlow) tooEarly(c *nic, t timer) bool {
 	f.timerSet = true
 	f.deadlinePS = t.atPS + f.timeoutPS - f.lowPS
 	c.timerPS = min(c.timerPS, f.deadlinePS)
-	c.timers.push(timer{f.deadlinePS, t.row, t.slot})
+	c.timers.Push(timer{f.deadlinePS, t.row, t.slot})
 	return true
 }

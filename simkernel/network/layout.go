@@ -1,11 +1,13 @@
 package network
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/partition"
+	"parsimon/simkernel/network/roundrobin"
 )
 
 // lookaheadPS is the least time from the start of a service at a link to the arrival of what it sends:
@@ -24,7 +26,7 @@ func (n *Network) layOut(domainOf []int32) {
 	n.domainOf = domainOf
 	domains := slices.Max(domainOf) + 1
 	n.domains = make([]domain, domains)
-	n.setWindows(domainOf)
+	windowsPS := n.setSteps(domainOf)
 	n.ports = make([]port, len(n.links))
 	n.portOf = make([]int32, len(n.links))
 	n.kinds = map[portKind]*portKind{}
@@ -51,6 +53,7 @@ func (n *Network) layOut(domainOf []int32) {
 		for at < len(order) && domainOf[n.links[order[at]].SrcNode] == int32(i) {
 			at++
 		}
+		d.Calendar = calendar.New(at-int(d.low), windowsPS[i])
 		d.init(n, int32(i), order[d.low:at], domainOf)
 	}
 }
@@ -63,7 +66,6 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.ports = n.ports[d.low:][:len(links)]
 	d.parts.init(d)
 	d.first = int32(len(links))
-	d.ofPorts = len(links)
 	rest := make([]portRest, len(links))
 	for u, l := range links {
 		p := &d.ports[u]
@@ -73,7 +75,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		p.kind = n.kindOf(link)
 		p.rateAtPS = never
 		if n.paths != nil {
-			n.paths.failures.initRates(n, p)
+			n.paths.initRates(n, p)
 		}
 		if d.classes != nil {
 			p.classes = &portClasses{}
@@ -84,9 +86,10 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 		}
 		if n.host[link.SrcNode] {
 			d.first = min(d.first, int32(u))
-			d.nics = append(d.nics, nic{ring: ring{sendPS: unknown}, timerPS: never})
+			d.nics = append(d.nics, nic{Ring: roundrobin.Ring{SendPS: roundrobin.Unknown}, timerPS: never})
 			if d.classes != nil {
-				d.nics[len(d.nics)-1].classes = slices.Repeat([]ring{{sendPS: unknown}}, len(n.classes))
+				unknown := roundrobin.Ring{SendPS: roundrobin.Unknown}
+				d.nics[len(d.nics)-1].classes = slices.Repeat([]roundrobin.Ring{unknown}, len(n.classes))
 			}
 			continue
 		}
@@ -104,31 +107,27 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 			b.high = int32(u) + 1
 		}
 	}
-	d.sorter.ends = make([]int32, len(links))
-	d.sorter.due = make([]duePort, len(links)*dueGroups)
-	d.mail.outbox[0] = make([][]arrival, len(n.domains))
-	d.mail.outbox[1] = make([][]arrival, len(n.domains))
+	d.sorter = calendar.NewSorter(d.low, d.first, len(links))
+	d.sorter.Limited = d.buffers != nil
+	d.mail.outbox[0] = make([][]calendar.Arrival, len(n.domains))
+	d.mail.outbox[1] = make([][]calendar.Arrival, len(n.domains))
 	d.mail.mailPS = never
-	d.mail.toOwn = slices.Repeat([]*calendar{&n.mailed}, len(n.domains))
-	d.mail.toOwn[id] = &d.calendar
-	n.calendars = append(n.calendars, &d.calendar)
+	d.mail.toOwn = slices.Repeat([]*calendar.Calendar{&n.mailed}, len(n.domains))
+	d.mail.toOwn[id] = &d.Calendar
+	n.calendars = append(n.calendars, &d.Calendar)
 }
 
 // stepWindows is how many windows a step has if nothing limits its length.
 const stepWindows = 8
 
-// longestWindowPS bounds windows, so that calendar.slotAt is exact: the excess of perWindow over 2^64 /
-// lengthPS times the time since a block began is less than 2^64 / lengthPS.
-const longestWindowPS = 1 << 28
-
-// setWindows sets the lengths of the steps and of the domains' windows. A step is not longer than the least
-// lookahead between domains, and a multiple of every domain's window, which is not longer than the least
-// lookahead within it.
-func (n *Network) setWindows(domainOf []int32) {
+// setSteps sets the length of the steps, and returns the lengths of the domains' windows. A step is not
+// longer than the least lookahead between domains, and a multiple of every domain's window. A window is not
+// longer than the least lookahead within its domain.
+func (n *Network) setSteps(domainOf []int32) (windowsPS []int64) {
 	between := int64(never)
 	within := make([]int64, len(n.domains))
 	for i := range within {
-		within[i] = longestWindowPS
+		within[i] = calendar.LongestPS
 	}
 	for _, link := range n.links {
 		a := domainOf[link.SrcNode]
@@ -153,8 +152,97 @@ func (n *Network) setWindows(domainOf []int32) {
 		most = max(most, shift[i])
 	}
 	n.stepPS = between >> most << most
-	for i := range n.domains {
-		n.domains[i].lengthPS = n.stepPS >> shift[i]
-		n.domains[i].perWindow = math.MaxUint64/uint64(n.domains[i].lengthPS) + 1
+	windowsPS = within
+	for i := range windowsPS {
+		windowsPS[i] = n.stepPS >> shift[i]
 	}
+	return windowsPS
+}
+
+// A portKind is common to the ports of all links with the same bandwidth and delay that end in the same
+// domain.
+type portKind struct {
+	sendPS  [2]int64 // time to send a full packet (forward) or an ACK (backward)
+	delayPS int64
+	far     int32 // domain of the far end
+	wire    simkernel.WireTime
+	rule    simkernel.MarkRule
+	bps     float64
+
+	classRules *[MaxClasses]simkernel.MarkRule // with classes
+}
+
+// kind returns the kind of a link's port.
+func (n *Network) kind(link Link) portKind {
+	p := &n.params
+	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
+	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
+		far: n.domainOf[link.DstNode], rule: p.MarkRule(from, always), bps: float64(link.BandwidthBps)}
+	k.sendPS = [2]int64{k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)}
+	return k
+}
+
+// kindOf returns the kind of a link's port, with the rules of classes.
+func (n *Network) kindOf(link Link) *portKind {
+	k := n.kind(link)
+	if n.kinds[k] == nil {
+		of := k
+		rules := n.rulesOf(link)
+		of.classRules = &rules
+		n.kinds[k] = &of
+	}
+	return n.kinds[k]
+}
+
+// A worker has one domain, or several in large networks, so that work can be balanced. Each domain adds mail
+// and waits.
+const (
+	domainsPerWorker = 4    // at most
+	leastPorts       = 16   // of a domain
+	fitPorts         = 4000 // of a domain, if a worker has several
+)
+
+// domainsFor returns the number of domains for a number of workers.
+func (n *Network) domainsFor(workers int) int {
+	if workers <= 1 {
+		return 1
+	}
+	each := max(1, min(domainsPerWorker, len(n.links)/workers/fitPorts))
+	return max(1, min(len(n.links)/leastPorts, workers*each))
+}
+
+// partition returns the domain of each node. The division affects the speed of a Network, never its results.
+func (n *Network) partition(domains int, first []newFlow) []int32 {
+	links := make([]partition.Link, len(n.links))
+	for l, work := range n.shares(first) {
+		link := n.links[l]
+		links[l] = partition.Link{Src: link.SrcNode, Dst: link.DstNode, Work: work, AheadPS: n.lookaheadPS(link)}
+	}
+	return partition.Divide(links, n.host, domains)
+}
+
+// trafficWeight is how much the packets of the first flows count compared with the bandwidth. They do not
+// represent all flows.
+const trafficWeight = 4
+
+// shares returns the share of each link in the bandwidth of all and in the packets of flows, with their ACKs.
+func (n *Network) shares(flows []newFlow) []float64 {
+	shares := make([]float64, len(n.links))
+	packets := make([]float64, len(n.links))
+	for i := range flows {
+		for _, l := range flows[i].path {
+			packets[l] += float64(n.params.Packets(flows[i].size))
+		}
+	}
+	allBps := 0.0
+	allPackets := 1.0
+	for l, link := range n.links {
+		allBps += float64(link.BandwidthBps)
+		allPackets += 2 * packets[l]
+	}
+	for l, link := range n.links {
+		ofPackets := (packets[l] + packets[l^1]) / allPackets
+		shares[l] = float64(link.BandwidthBps)/allBps + trafficWeight*ofPackets
+	}
+	return shares
 }

@@ -2,9 +2,12 @@ package network
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
 )
 
 // Losses are counts of packets. When all flows have finished, Sent = Delivered + Dropped + Discarded + Lost.
@@ -33,7 +36,7 @@ func (l *Losses) add(o *Losses) {
 // A lateStat is what a retransmitted packet met at a hop: a mark or its wait. It also notes the
 // retransmission itself.
 type lateStat struct {
-	item
+	calendar.Item
 	startPS     int64
 	link        int32 // where it waited
 	mark, again bool
@@ -51,7 +54,7 @@ func (r *recovery) settleLasts() {
 		return cmp.Or(cmp.Compare(a.startPS, b.startPS), cmp.Compare(a.link, b.link))
 	})
 	for _, l := range r.lasts {
-		r.net.flows.lastPS[l.hop] = l.startPS - l.atPS
+		r.net.flows.lastPS[l.Hop] = l.startPS - l.AtPS
 	}
 	r.lasts = r.lasts[:0]
 }
@@ -71,17 +74,17 @@ func (r *recovery) settle() {
 		for k := range d.journal.late {
 			l := &d.journal.late[k]
 			if n.paths != nil && !l.mark && !l.again {
-				n.paths.waits[l.link].Add(l.startPS - l.atPS)
+				n.paths.waits[l.link].Add(l.startPS - l.AtPS)
 			}
-			switch f := &r.flows[t.hops[l.hop].flow]; {
+			switch f := &r.flows[t.hops[l.Hop].flow]; {
 			case l.startPS > f.deliverPS:
 			case l.again:
 				f.again++
 			case l.mark:
-				t.stats[l.hop].marks++
+				t.stats[l.Hop].marks++
 			default:
-				t.stats[l.hop].addWait(l.startPS - l.atPS)
-				if l.bits&flagLast != 0 {
+				t.stats[l.Hop].addWait(l.startPS - l.AtPS)
+				if l.Bits&calendar.FlagLast != 0 {
 					r.lasts = append(r.lasts, *l)
 				}
 			}
@@ -106,4 +109,31 @@ func (r *recovery) settle() {
 		}
 		d.journal.gone = d.journal.gone[:0]
 	}
+}
+
+// A run is declared a retransmission storm when senders that retransmit each packet more than stormRatio
+// times have retransmitted stormLeast packets. Such senders rarely finish: they do not slow down after a
+// loss, so that senders that go back can keep a link busy forever. The number never falls, so that it does
+// not matter when it is compared.
+const (
+	stormRatio = 20
+	stormLeast = 10_000_000
+	stormSteps = 1024 // between two looks, which read the counters of all domains
+)
+
+// ErrStorm is the error of a simulation in which senders only send lost packets again.
+var ErrStorm = errors.New("a retransmission storm")
+
+// storm reports a retransmission storm.
+func (n *Network) storm() error {
+	packets := int64(0)
+	for i := range n.domains {
+		packets += n.domains[i].journal.storming
+	}
+	if packets < stormLeast {
+		return nil
+	}
+	return fmt.Errorf("%w: switches drop packets faster than their senders, which do not slow down after a loss, recover: "+
+		"packets were retransmitted more than %d times each; selective recovery (--selective-recovery), TCP (--transport cubic or "+
+		"newreno) or a larger --switch-buffer avoid it", ErrStorm, stormRatio)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/workers"
 )
 
 // A Network simulates one workload on one network. It is used once.
@@ -51,8 +53,8 @@ type layout struct {
 	ports     []port
 	portOf    []int32                // by link: its port
 	kinds     map[portKind]*portKind // by what is in them without classRules
-	calendars []*calendar            // by domain
-	mailed    calendar               // stands for those of domains that another worker may be in: it has no room
+	calendars []*calendar.Calendar   // by domain
+	mailed    calendar.Calendar      // stands for those of domains that another worker may be in: it has no room
 	stepPS    int64
 }
 
@@ -91,10 +93,10 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 		links:     slices.Clone(links),
 		host:      slices.Clone(hosts),
 		more:      more,
-		leastWork: leastWork,
+		leastWork: workers.LeastWork,
 		rules: rules{
 			traits:      params.Transport.Traits(),
-			numberShift: flagBits,
+			numberShift: calendar.FlagBits,
 			fullBytes:   params.PayloadBytes + params.HeaderBytes,
 			ackBytes:    params.AckBytes,
 		},

@@ -1,23 +1,28 @@
 package network
 
+import (
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/roundrobin"
+)
+
 // A nic is the sending half of a host port.
 type nic struct {
-	ring
-	timerPS int64          // no timer expires before
-	lookPS  int64          // when the NIC is scheduled to look at its timers
-	classes []ring         // with classes, instead of ring
-	delayed []item         // of TCP: ACKs and when they are sent at the latest, by time
-	timers  minHeap[timer] // of retransmissions
+	roundrobin.Ring
+	timerPS int64                   // no timer expires before
+	lookPS  int64                   // when the NIC is scheduled to look at its timers
+	classes []roundrobin.Ring       // with classes, instead of ring
+	delayed []calendar.Item         // of TCP: ACKs and when they are sent at the latest, by time
+	timers  calendar.MinHeap[timer] // of retransmissions
 
 	// With timers of transports, by time. Invalid timers are removed when they are first.
-	ticks minHeap[timer] // no timer of a flow with bytes to send ticks before
-	ready minHeap[timer] // when the pacing of a flow with bytes to send ends: nicPlace.readyPS
+	ticks calendar.MinHeap[timer] // no timer of a flow with bytes to send ticks before
+	ready calendar.MinHeap[timer] // when the pacing of a flow with bytes to send ends: nicPlace.ReadyPS
 }
 
 // ringOf returns the ring that a flow is in.
-func (c *nic) ringOf(d *domain, s *sender) *ring {
+func (c *nic) ringOf(d *domain, s *sender) *roundrobin.Ring {
 	if c.classes == nil {
-		return &c.ring
+		return &c.Ring
 	}
 	return &c.classes[s.class]
 }
@@ -29,7 +34,7 @@ func (c *nic) ringOf(d *domain, s *sender) *ring {
 // A timer of a transport changes the rate of a flow when it ticks. As in ns-3, the window of the flow changes
 // only when the NIC looks at its flows: after an ACK, a start or a timeout of any flow, when the wire is
 // free, and when the pacing of any flow ends.
-func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
+func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []calendar.Arrival) {
 	acks := &p.data
 	in := d.receiveAll(c, acks, arrivals)
 	sawPS := int64(-1)
@@ -38,7 +43,7 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		timerPS := int64(never)
 		tickedPS := int64(never)
 		if len(in) > 0 {
-			inPS = in[0].atPS
+			inPS = in[0].AtPS
 		}
 		ackAt, ackPS := p.nextAck(d, acks)
 		if len(c.ticks) > 0 {
@@ -49,25 +54,25 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		}
 		if c.classes != nil {
 			d.classes.chooseClasses(p, c)
-		} else if c.sendPS < p.freePS {
-			c.choose(p.freePS)
+		} else if c.SendPS < p.freePS {
+			c.Choose(p.freePS)
 		}
-		outPS := min(ackPS, c.sendPS)
+		outPS := min(ackPS, c.SendPS)
 		next := min(inPS, timerPS, tickedPS, outPS)
-		if p.bits&portChanges != 0 && p.changeAtPS <= min(next, d.endPS-1) {
+		if p.bits&portChanges != 0 && p.changeAtPS <= min(next, d.EndPS-1) {
 			p.bits &^= portChanges
-			c.sendPS = unknown
+			c.SendPS = roundrobin.Unknown
 			d.change(p)
 			continue
 		}
-		if next >= d.endPS {
+		if next >= d.EndPS {
 			d.scheduleNIC(u, c, next, min(timerPS, tickedPS))
-			acks.trim()
+			acks.Trim()
 			return
 		}
 		switch {
 		case inPS == next:
-			d.receive(c, &in[0].item)
+			d.receive(c, &in[0].Item)
 			in = in[1:]
 			sawPS = inPS
 		case timerPS == next:
@@ -79,11 +84,11 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 		case tickedPS == next:
 			sawPS = tickedPS
 		case ackPS <= outPS:
-			it := acks.buf[ackAt]
-			if ackAt != int(acks.head) {
-				copy(acks.buf[acks.head+1:], acks.buf[acks.head:ackAt])
+			it := acks.Buf[ackAt]
+			if ackAt != int(acks.Head) {
+				copy(acks.Buf[acks.Head+1:], acks.Buf[acks.Head:ackAt])
 			}
-			acks.head++
+			acks.Head++
 			d.transmit(p, p.kind, it, ackPS)
 		default:
 			d.sendNext(p, c)
@@ -95,43 +100,43 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []arrival) {
 // ticks in the window go to runNIC. On all others ACKs go before data, regardless of what happens before the
 // wire is free. So the ACK of data is sent when the data is received, unless the wire is free only in a later
 // window.
-func (d *domain) runNICs(due []duePort) {
+func (d *domain) runNICs(due []calendar.DuePort) {
 	for _, o := range due {
-		p := &d.ports[o.port]
-		c := &d.nics[o.port-d.first]
-		in := d.sorter.arrivalsOf(o)
+		p := &d.ports[o.Port]
+		c := &d.nics[o.Port-d.first]
+		in := d.sorter.ArrivalsOf(o)
 		if (d.classes != nil || d.tcp != nil) || p.bits&portChanges != 0 || d.traits.Timers &&
-			(d.lengthPS > d.leastTickPS || len(c.ticks) > 0 && c.ticks[0].atPS < d.endPS) {
-			d.runNIC(o.port, p, c, in)
+			(d.LengthPS > d.leastTickPS || len(c.ticks) > 0 && c.ticks[0].atPS < d.EndPS) {
+			d.runNIC(o.Port, p, c, in)
 			continue
 		}
 		acks := &p.data
-		for !acks.empty() && p.freePS < d.endPS {
-			acks.head++
-			d.transmit(p, p.kind, acks.buf[acks.head-1], p.freePS)
+		for !acks.Empty() && p.freePS < d.EndPS {
+			acks.Head++
+			d.transmit(p, p.kind, acks.Buf[acks.Head-1], p.freePS)
 		}
-		acks.trim()
+		acks.Trim()
 		next := int64(0)
 		for i := 0; ; {
-			if c.sendPS < p.freePS {
-				c.choose(p.freePS)
+			if c.SendPS < p.freePS {
+				c.Choose(p.freePS)
 			}
-			next = min(c.sendPS, c.timerPS)
-			if i < len(in) && in[i].atPS <= next {
+			next = min(c.SendPS, c.timerPS)
+			if i < len(in) && in[i].AtPS <= next {
 				a := &in[i]
 				i++
-				switch nowPS := max(p.freePS, a.atPS); {
-				case a.bits&flagAck != 0 && !a.isAnswer():
-					d.receive(c, &a.item)
-				case !a.isAnswer() && !d.receiveData(&a.item): // it is not answered
-				case nowPS < d.endPS:
-					d.transmit(p, p.kind, a.item, nowPS)
+				switch nowPS := max(p.freePS, a.AtPS); {
+				case a.Bits&calendar.FlagAck != 0 && !a.IsAnswer():
+					d.receive(c, &a.Item)
+				case !a.IsAnswer() && !d.receiveData(&a.Item): // it is not answered
+				case nowPS < d.EndPS:
+					d.transmit(p, p.kind, a.Item, nowPS)
 				default:
-					acks.push(a.item)
+					acks.Push(a.Item)
 				}
 				continue
 			}
-			if next >= d.endPS {
+			if next >= d.EndPS {
 				break
 			}
 			if c.timerPS > next {
@@ -143,22 +148,22 @@ func (d *domain) runNICs(due []duePort) {
 				d.recovery.timeout(c)
 			}
 		}
-		if !acks.empty() {
+		if !acks.Empty() {
 			next = min(next, p.freePS)
 		}
 		timerPS := c.timerPS
 		if len(c.ticks) > 0 {
-			timerPS = min(timerPS, c.look(d, p, d.endPS-1))
+			timerPS = min(timerPS, c.look(d, p, d.EndPS-1))
 		}
-		d.scheduleNIC(o.port, c, min(next, timerPS), timerPS)
+		d.scheduleNIC(o.Port, c, min(next, timerPS), timerPS)
 	}
 }
 
 // nextAck returns the place of the first ACK of a NIC that is not paused, and when it can be sent, or never.
-func (p *port) nextAck(d *domain, acks *fifo) (at int, atPS int64) {
-	for at = int(acks.head); at < len(acks.buf); at++ {
-		if p.bits&portPaused == 0 || !d.traits.AcksQueue || !d.pfc.paused(p, int(d.classOf(&acks.buf[at]))) {
-			return at, max(p.freePS, acks.buf[at].atPS)
+func (p *port) nextAck(d *domain, acks *calendar.Fifo) (at int, atPS int64) {
+	for at = int(acks.Head); at < len(acks.Buf); at++ {
+		if p.bits&portPaused == 0 || !d.traits.AcksQueue || !d.pfc.paused(p, int(d.classOf(&acks.Buf[at]))) {
+			return at, max(p.freePS, acks.Buf[at].AtPS)
 		}
 	}
 	return at, never
@@ -166,21 +171,21 @@ func (p *port) nextAck(d *domain, acks *fifo) (at int, atPS int64) {
 
 // receiveAll receives the data that arrives at a NIC in a window, adds its ACKs to acks, and returns what
 // else arrives: ACKs and starts of flows.
-func (d *domain) receiveAll(c *nic, acks *fifo, arrivals []arrival) []arrival {
+func (d *domain) receiveAll(c *nic, acks *calendar.Fifo, arrivals []calendar.Arrival) []calendar.Arrival {
 	in := d.in[:0]
 	for i := range arrivals {
 		a := &arrivals[i]
-		if a.isAnswer() {
-			acks.push(a.item)
-		} else if a.bits&flagAck != 0 {
+		if a.IsAnswer() {
+			acks.Push(a.Item)
+		} else if a.Bits&calendar.FlagAck != 0 {
 			in = append(in, *a)
 		} else if d.tcp != nil {
-			d.tcp.receiveClocked(c, &a.item, acks)
-		} else if d.receiveData(&a.item) {
-			acks.push(a.item)
+			d.tcp.receiveClocked(c, &a.Item, acks)
+		} else if d.receiveData(&a.Item) {
+			acks.Push(a.Item)
 		}
 	}
-	d.tcp.sendDelayed(c, acks, d.endPS-1)
+	d.tcp.sendDelayed(c, acks, d.EndPS-1)
 	d.in = in
 	return in
 }
@@ -189,46 +194,46 @@ func (d *domain) receiveAll(c *nic, acks *fifo, arrivals []arrival) []arrival {
 // before they are due. If an earlier look at the NIC is scheduled, they need none of their own.
 func (d *domain) scheduleNIC(u int32, c *nic, next, timerPS int64) {
 	timer := next == timerPS
-	if len(c.delayed) > 0 && c.delayed[0].atPS < next {
-		next = c.delayed[0].atPS
+	if len(c.delayed) > 0 && c.delayed[0].AtPS < next {
+		next = c.delayed[0].AtPS
 		timer = true
 	}
 	switch {
 	case next == never:
 	case !timer:
-		d.schedule(u, next)
-	case c.lookPS < d.endPS || c.lookPS > next:
-		d.schedule(u, next)
+		d.Schedule(u, next)
+	case c.lookPS < d.EndPS || c.lookPS > next:
+		d.Schedule(u, next)
 		c.lookPS = next
 	}
 }
 
 // receiveData processes a data packet at its destination, turns it into its ACK, and reports whether that is
 // sent.
-func (d *domain) receiveData(it *item) bool {
+func (d *domain) receiveData(it *calendar.Item) bool {
 	if d.recovery != nil {
 		return d.recovery.receiveInOrder(it)
 	}
-	if it.bits&flagLast != 0 { // packets stay in order
-		d.journal.results.add(&d.net.flows, d.net.flows.hops[it.hop].flow, it.atPS)
+	if it.Bits&calendar.FlagLast != 0 { // packets stay in order
+		d.journal.results.add(&d.net.flows, d.net.flows.hops[it.Hop].flow, it.AtPS)
 	}
-	it.bits |= flagAck
+	it.Bits |= calendar.FlagAck
 	return true
 }
 
 // receive processes an ACK of a flow of this host, or the start of one.
-func (d *domain) receive(c *nic, it *item) {
+func (d *domain) receive(c *nic, it *calendar.Item) {
 	t := &d.net.flows
-	slot := t.hops[it.hop].flow
+	slot := t.hops[it.Hop].flow
 	s := &t.senders[slot]
-	if it.isControl() {
+	if it.IsControl() {
 		r := c.ringOf(d, s)
-		if r.vacated > 32 && r.vacated*2 > len(r.places) {
-			r.compact(func(slot, place int32) { t.senders[slot].place = place })
+		if r.Sparse() {
+			r.Compact(func(slot, place int32) { t.senders[slot].place = place })
 		}
-		s.place = r.add(slot, it.atPS)
+		s.place = r.Add(slot, it.AtPS)
 		if d.tcp != nil {
-			s.handOver(&d.net.params, &d.net.recovery.flows[slot], it.atPS)
+			s.handOver(&d.net.params, &d.net.recovery.flows[slot], it.AtPS)
 		}
 		return
 	}
@@ -240,7 +245,7 @@ func (d *domain) receive(c *nic, it *item) {
 		d.recovery.receiveAck(c, slot, s, it)
 		return
 	}
-	if it.bits&flagLast != 0 {
+	if it.Bits&calendar.FlagLast != 0 {
 		s.ackedBytes = s.sizeBytes
 		d.free(slot)
 		return
@@ -256,23 +261,23 @@ func (d *domain) receive(c *nic, it *item) {
 	} else {
 		s.updateDCTCP(&d.net.params, it)
 	}
-	d.updateOpen(c, s, s.sentBytes-s.ackedBytes < s.windowBytes, it.atPS)
+	d.updateOpen(c, s, s.sentBytes-s.ackedBytes < s.windowBytes, it.AtPS)
 }
 
 // updateOpen opens or closes a flow at its NIC.
 func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
 	r := c.ringOf(d, s)
 	if d.traits.Timers && !s.external.ticking && s.external.NextTick() != never {
-		slot := r.places[s.place].slot
+		slot := r.Places[s.place].Slot
 		s.external.ticking = true
-		c.ticks.push(timer{s.external.NextTick(), d.net.flows.info[slot].row, slot})
+		c.ticks.Push(timer{s.external.NextTick(), d.net.flows.info[slot].row, slot})
 	}
 	switch {
-	case open == r.isOpen(s.place):
+	case open == r.IsOpen(s.place):
 	case open:
-		r.reopen(s.place, nowPS)
+		r.Reopen(s.place, nowPS)
 	default:
-		r.close(s.place)
+		r.Close(s.place)
 	}
 }
 
@@ -281,15 +286,15 @@ func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
 func (d *domain) sendNext(p *port, c *nic) {
 	t := &d.net.flows
 	params := &d.net.params
-	r := &c.ring
+	r := &c.Ring
 	class := 0
 	if d.classes != nil {
 		class = d.classes.pickClass(p, c)
 		r = &c.classes[class]
 	}
-	nowPS := c.sendPS
-	place := r.sendAt
-	slot := r.places[place].slot
+	nowPS := c.SendPS
+	place := r.SendAt
+	slot := r.Places[place].Slot
 	s := &t.senders[slot]
 	number := s.next
 	attempt := uint32(0)
@@ -299,7 +304,7 @@ func (d *domain) sendNext(p *port, c *nic) {
 	rest := s.sizeBytes - s.sentBytes
 	if rest <= payload {
 		payload = rest
-		flags = flagLast
+		flags = calendar.FlagLast
 	}
 	s.sentBytes += payload
 	if d.recovery != nil {
@@ -310,26 +315,75 @@ func (d *domain) sendNext(p *port, c *nic) {
 	} else if s.external != nil {
 		s.onSend(params, number, attempt, nowPS)
 	}
-	r.nextPlace = place + 1
-	c.sendPS = unknown
-	r.places[place].readyPS = nowPS + s.gap.PS(payload+params.HeaderBytes)
+	c.SendPS = roundrobin.Unknown
+	r.Sent(place, nowPS+s.gap.PS(payload+params.HeaderBytes))
 	if d.traits.Timers {
 		c.noteReady(d, s, nowPS)
 	}
 	if flags != 0 && d.recovery == nil {
-		r.vacate(int32(place))
+		r.Vacate(int32(place))
 	} else if s.sentBytes == s.sizeBytes || s.sentBytes-s.ackedBytes >= s.windowBytes {
-		r.close(int32(place))
+		r.Close(int32(place))
 	}
 	if d.recovery != nil {
 		d.recovery.startTimer(c, slot, nowPS)
 	}
-	it := item{nowPS, s.firstHop, number<<d.numberShift | attempt<<flagBits | flags}
+	it := calendar.Item{AtPS: nowPS, Hop: s.firstHop}
+	it.Bits = number<<d.numberShift | attempt<<calendar.FlagBits | flags
 	if d.paths != nil {
 		d.paths.label(slot, s, &it)
 	}
 	d.transmit(p, p.kind, it, nowPS)
 	if d.classes != nil {
 		d.classes.sent(p, c, class)
+	}
+}
+
+// look opens and closes the windows of flows whose timers had ticked by sawPS, when their NIC last looked at
+// them. It returns when the NIC must look again if nothing arrives.
+func (c *nic) look(d *domain, p *port, sawPS int64) (nextPS int64) {
+	for len(c.ticks) > 0 && c.ticks[0].atPS <= sawPS {
+		t := c.ticks[0]
+		s := &d.net.flows.senders[t.slot]
+		if d.net.flows.info[t.slot].row != t.row || s.ackedBytes == s.sizeBytes {
+			c.ticks.Pop()
+			continue
+		}
+		if s.external.Tick(&d.net.params, sawPS) {
+			s.setRate()
+		}
+		if s.sentBytes < s.sizeBytes {
+			d.updateOpen(c, s, s.sentBytes-s.ackedBytes < s.windowBytes, sawPS)
+		}
+		t.atPS = s.external.NextTick()
+		c.ticks.Replace(t)
+	}
+	if len(c.ticks) == 0 {
+		return never
+	}
+	fromPS := max(sawPS+1, c.ticks[0].atPS)
+	if p.freePS >= fromPS {
+		return p.freePS
+	}
+	for ; len(c.ready) > 0; c.ready.Pop() {
+		t := c.ready[0]
+		s := &d.net.flows.senders[t.slot]
+		if t.atPS >= fromPS && d.net.flows.info[t.slot].row == t.row && s.sentBytes < s.sizeBytes &&
+			c.ringOf(d, s).Places[s.place].ReadyPS == t.atPS {
+			return t.atPS
+		}
+	}
+	return never
+}
+
+// noteReady notes when the pacing of a flow ends, so that the NIC looks at its timers then. It is called
+// after the flow has sent a packet or gone back.
+func (c *nic) noteReady(d *domain, s *sender, nowPS int64) {
+	for len(c.ready) > 0 && c.ready[0].atPS <= nowPS {
+		c.ready.Pop()
+	}
+	at := &c.ringOf(d, s).Places[s.place]
+	if at.ReadyPS > nowPS {
+		c.ready.Push(timer{at.ReadyPS, d.net.flows.info[at.Slot].row, at.Slot})
 	}
 }

@@ -47,7 +47,7 @@ func (p *pacer) take(untilPS int64) error {
 func (p *pacer) startReady(untilPS int64) {
 	x := p.net.frontier
 	for x.nextPS() < untilPS {
-		f := x.ready.pop()
+		f := x.ready.Pop()
 		if len(f.path) > 0 {
 			p.start(f)
 		} else {
@@ -73,7 +73,7 @@ func (p *pacer) advance() (fromPS int64, err error) {
 	}
 	for i := range n.domains {
 		d := &n.domains[i]
-		next = min(next, d.mail.mailPS, d.nextPS())
+		next = min(next, d.mail.mailPS, d.NextPS())
 	}
 	next = min(next, p.nextStart())
 	if n.frontier != nil && next != never {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
 )
 
 // Priority flow control (IEEE 802.1Qbb), as in the HPCC simulator. A switch counts the packets that wait in
@@ -61,21 +62,14 @@ type pauser struct {
 	pausing   bool  // the sender is to pause
 	toldPS    int64 // when the frame arrives, at the earliest: frames keep their order where a delay falls
 
-	toggles  []toggle // of the first class: of all, that have arrived, or will in the present window
-	asked    bool     // the last toggle began a pause
+	toggles  []calendar.Toggle // of the first class: of all, that have arrived, or will in the present window
+	asked    bool              // the last toggle began a pause
 	paused   bool
 	ignores  bool  // the watchdog has found a storm
 	lookPS   int64 // with paused and ignores: when the watchdog looks next
 	sincePS  int64
 	pausedPS int64 // sum of the pauses that are over
 	storms   int64
-}
-
-// A toggle is the begin or the end of a pause.
-type toggle struct {
-	atPS  int64
-	class int32
-	pause bool
 }
 
 // pausing is PFC in a domain.
@@ -306,13 +300,13 @@ func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
 }
 
 // takeIn counts a packet that arrives at a switch's port with PFC; false if there is no room for it.
-func (x *pausing) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
+func (x *pausing) takeIn(b *buffer, p *port, a *calendar.Arrival, bytes int64) bool {
 	d := x.domain
 	n := d.net
-	class := d.classOf(&a.item)
-	u := x.pauserOf(a.link^1, class)
+	class := d.classOf(&a.Item)
+	u := x.pauserOf(a.Link^1, class)
 	if b.pausing > 0 || n.crosses(b, u, bytes) {
-		d.buffers.serveActive(a.atPS)
+		d.buffers.serveActive(a.AtPS)
 		x.settleLeaving(b)
 	}
 	part := max(0, u.bytes+bytes-u.reserve)
@@ -337,28 +331,29 @@ func (x *pausing) takeIn(b *buffer, p *port, a *arrival, bytes int64) bool {
 	if !u.pausing && (u.headBytes > 0 || part > 0 && float64(part) >= n.pfcThreshold(u, free)) {
 		u.pausing = true
 		b.pausing++
-		x.signal(a.link^1, toggle{a.atPS, class, true})
+		x.signal(a.Link^1, calendar.Toggle{AtPS: a.AtPS, Class: class, Pause: true})
 	}
 	return true
 }
 
 // signal sends a toggle to the sender over the other direction of a link.
-func (x *pausing) signal(link int32, t toggle) {
+func (x *pausing) signal(link int32, t calendar.Toggle) {
 	d := x.domain
 	p := &d.net.ports[d.net.portOf[link]]
-	u := x.pauserOf(link, t.class)
+	u := x.pauserOf(link, t.Class)
 	k := p.kind
-	if d.paths != nil && d.paths.net.failures.rates[link] != nil { // the port may have been served to another time
-		k = d.paths.kindAt(link, t.atPS)
+	// the port may have been served to another time
+	if d.paths != nil && d.paths.net.failures.RatesOf(link) != nil {
+		k = d.paths.kindAt(link, t.AtPS)
 	}
-	u.toldPS = max(u.toldPS, t.atPS+k.wire.PS(pauseBytes)+k.delayPS)
-	t.atPS = u.toldPS
-	d.forward(k.far, arrival{pauseFrame(t), d.net.portOf[link^1], p.link})
+	u.toldPS = max(u.toldPS, t.AtPS+k.wire.PS(pauseBytes)+k.delayPS)
+	t.AtPS = u.toldPS
+	d.forward(k.far, calendar.Arrival{Item: calendar.PauseFrame(t), Port: d.net.portOf[link^1], Link: p.link})
 }
 
 // leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once
 // where no sender can be paused. back is the other direction of the link that it came over.
-func (x *pausing) leaves(node, back int32, it *item, bytes, nowPS int64) {
+func (x *pausing) leaves(node, back int32, it *calendar.Item, bytes, nowPS int64) {
 	d := x.domain
 	if x.merging {
 		x.leaving = append(x.leaving, leaving{nowPS, bytes, back, d.classOf(it)})
@@ -386,7 +381,7 @@ func (x *pausing) settleLeaving(b *buffer) {
 			if u.pausing && u.headBytes == 0 && (part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
 				u.pausing = false
 				b.pausing--
-				x.signal(l.back, toggle{l.atPS, l.class, false})
+				x.signal(l.back, calendar.Toggle{AtPS: l.atPS, Class: l.class, Pause: false})
 			}
 		}
 		left = left[k:]
@@ -396,24 +391,24 @@ func (x *pausing) settleLeaving(b *buffer) {
 
 // takeToggles is the part of runWindow that depends on PFC: it gives ports the pauses that arrive, and
 // returns what else does.
-func (x *pausing) takeToggles(arrivals []arrival, work *portSet) []arrival {
+func (x *pausing) takeToggles(arrivals []calendar.Arrival, work *calendar.PortSet) []calendar.Arrival {
 	d := x.domain
 	some := false
 	for i := range arrivals {
 		a := &arrivals[i]
-		if a.isPause() {
-			at := a.port - d.low
+		if a.IsPause() {
+			at := a.Port - d.low
 			p := &d.ports[at]
 			u := x.pauserOf(p.link, 0)
-			u.toggles = append(u.toggles, a.pauseOf())
-			slices.SortStableFunc(u.toggles, func(x, y toggle) int { return cmp.Compare(x.atPS, y.atPS) })
+			u.toggles = append(u.toggles, a.PauseOf())
+			slices.SortStableFunc(u.toggles, func(x, y calendar.Toggle) int { return cmp.Compare(x.AtPS, y.AtPS) })
 			x.setNextPause(p)
-			work.add(at)
+			work.Add(at)
 			some = true
 		}
 	}
 	if some {
-		arrivals = slices.DeleteFunc(arrivals, func(a arrival) bool { return a.isPause() })
+		arrivals = slices.DeleteFunc(arrivals, func(a calendar.Arrival) bool { return a.IsPause() })
 	}
 	return arrivals
 }
@@ -425,7 +420,7 @@ func (x *pausing) setNextPause(p *port) {
 	p.changeAtPS = p.rateAtPS
 	t := x.pauserOf(p.link, 0).toggles
 	if len(t) > 0 {
-		p.changeAtPS = min(p.changeAtPS, t[0].atPS)
+		p.changeAtPS = min(p.changeAtPS, t[0].AtPS)
 	}
 	for i := range d.net.classes {
 		u := x.pauserOf(p.link, int32(i))
@@ -445,12 +440,12 @@ func (x *pausing) setNextPause(p *port) {
 func (x *pausing) changePauses(p *port, nowPS int64) {
 	d := x.domain
 	first := x.pauserOf(p.link, 0)
-	for len(first.toggles) > 0 && first.toggles[0].atPS == nowPS {
+	for len(first.toggles) > 0 && first.toggles[0].AtPS == nowPS {
 		t := first.toggles[0]
 		first.toggles = first.toggles[:copy(first.toggles, first.toggles[1:])]
-		u := x.pauserOf(p.link, t.class)
-		u.asked = t.pause
-		x.setPaused(p, u, t.pause && !u.ignores, nowPS)
+		u := x.pauserOf(p.link, t.Class)
+		u.asked = t.Pause
+		x.setPaused(p, u, t.Pause && !u.ignores, nowPS)
 	}
 	for i := range p.classes.queues {
 		switch u := x.pauserOf(p.link, int32(i)); {
@@ -484,7 +479,7 @@ func (x *pausing) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
 func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 	d := x.domain
 	f := &p.classes.queues[class]
-	if f.empty() || f.buf[f.head].atPS > nowPS {
+	if f.Empty() || f.Buf[f.Head].AtPS > nowPS {
 		u.lookPS += d.net.buffer.WatchdogNS * simkernel.PSPerNS
 		return
 	}
@@ -492,11 +487,11 @@ func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 	x.setPaused(p, u, false, nowPS)
 	u.ignores = true
 	u.lookPS = nowPS + d.net.buffer.RestoreNS*simkernel.PSPerNS
-	kept := f.buf[:0]
+	kept := f.Buf[:0]
 	came := f.came[:0]
-	for i, it := range f.buf[f.head:] {
-		over := f.came[int(f.head)+i]
-		if it.bits&flagAck != 0 || it.atPS > nowPS {
+	for i, it := range f.Buf[f.Head:] {
+		over := f.came[int(f.Head)+i]
+		if it.Bits&calendar.FlagAck != 0 || it.AtPS > nowPS {
 			kept = append(kept, it)
 			came = append(came, over)
 			continue
@@ -506,10 +501,10 @@ func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 		d.buffers.hold(&d.net.buffers[p.node], p, &it, -bytes, nowPS)
 		x.leaves(p.node, over^1, &it, bytes, nowPS)
 	}
-	f.buf = kept
+	f.Buf = kept
 	f.came = came
-	f.head = 0
-	f.arrived = 0
+	f.Head = 0
+	f.Arrived = 0
 	f.leftBytes = 0
 	d.net.emptied(p.classes, class)
 }

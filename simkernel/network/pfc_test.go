@@ -10,6 +10,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/network/faults"
 )
 
 // A twinPFC is PFC of a Buffered: the rules of the HPCC simulator's SwitchMmu, packet by packet.
@@ -17,7 +18,7 @@ type twinPFC struct {
 	buffer BufferParams
 	pool   []int64       // by node
 	links  [][]twinPFCOf // by link, and class
-	left   [][2]int32    // links and classes whose packets left at leftPS
+	left   [][2]int32    // links and classes whose packets left at LeftPS
 	leftPS int64
 }
 
@@ -563,7 +564,7 @@ func TestPausesWithChangingDelays(t *testing.T) {
 			atNS := rng.Int64N(10_000)
 			for k := range int64(40) {
 				delayNS := e.links[l].DelayNS + (1-k%2)*(1+rng.Int64N(2000))
-				m.Rates = append(m.Rates, Rate{Link: int32(l), FromNS: atNS, DelayNS: delayNS})
+				m.Rates = append(m.Rates, faults.Rate{Link: int32(l), FromNS: atNS, DelayNS: delayNS})
 				atNS += 500 + rng.Int64N(8000)
 			}
 		}

@@ -1,6 +1,9 @@
 package network
 
-import "parsimon/simkernel"
+import (
+	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+)
 
 // A port is the sending end of one link, at a switch or at a host (NIC). It is one cache line and has all
 // that most packets need. Ports that are served one after the other lie side by side.
@@ -11,14 +14,14 @@ type port struct {
 	freePS int64 // the wire is free from here on
 	kind   *portKind
 	*portRest
-	data fifo
+	data calendar.Fifo
 	link int32  // its number in the input
 	bits uint32 // flags
 }
 
 // A portRest is the part of a port that fewer packets need.
 type portRest struct {
-	acks      fifo
+	acks      calendar.Fifo
 	leftBytes int64 // wire bytes of the data that has arrived
 	maxQueue  int64 // Counters.MaxQueueBytes
 	maxAtPS   int64
@@ -35,7 +38,7 @@ type portRest struct {
 }
 
 const (
-	portFull    = 1 << iota // maxQueue is at least a full packet; the bit of flagAck
+	portFull    = 1 << iota // maxQueue is at least a full packet; the bit of calendar.FlagAck
 	portWaits               // data or acks is not empty
 	portChanges             // its rate will change (Failures.Rates), or a pause will begin or end (pfc.go)
 	portPaused              // PFC has paused one of its classes
@@ -65,7 +68,7 @@ func (p *port) noteQueue(bytes, nowPS int64) {
 // noteWaits sets whether something waits.
 func (p *port) noteWaits() {
 	p.bits &^= portWaits
-	if !p.data.empty() || !p.acks.empty() {
+	if !p.data.Empty() || !p.acks.Empty() {
 		p.bits |= portWaits
 	}
 }
@@ -73,55 +76,61 @@ func (p *port) noteWaits() {
 // runPorts simulates ports of switches to the end of the window. If nothing waits at a port, its first
 // arrivals are served at once, as most packets are: data if it can be served before the next arrival, and
 // ACKs, because they overtake what arrives later. The loop is send and transmit in one piece.
-func (d *domain) runPorts(due []duePort) {
+func (d *domain) runPorts(due []calendar.DuePort) {
 	t := &d.net.flows
 	for _, o := range due {
-		p := &d.ports[o.port]
-		i := int(o.from)
-		end := int(d.sorter.ends[o.port])
-		d.sorter.ends[o.port] = 0
+		p := &d.ports[o.Port]
+		i := int(o.From)
+		end := int(d.sorter.Ends[o.Port])
+		d.sorter.Ends[o.Port] = 0
 		for ; i < end; i++ {
-			a := &d.sorter.sorted[i]
+			a := &d.sorter.Sorted[i]
 			k := p.kind
-			nowPS := max(p.freePS, a.atPS)
-			ack := a.bits & flagAck
+			nowPS := max(p.freePS, a.AtPS)
+			ack := a.Bits & calendar.FlagAck
 			// The last condition, without a branch: data, and more arrives before it can be served.
-			if p.bits|ack != portFull && !p.idle() || nowPS >= d.endPS ||
-				(int64(ack)-1)&int64(i+1-end)&(d.sorter.sorted[i+1].atPS-nowPS-1) < 0 {
+			if p.bits|ack != portFull && !p.idle() || nowPS >= d.EndPS ||
+				(int64(ack)-1)&int64(i+1-end)&(d.sorter.Sorted[i+1].AtPS-nowPS-1) < 0 {
 				break
 			}
-			h := &t.hops[a.hop]
+			h := &t.hops[a.Hop]
 			sendPS := k.sendPS[ack]
 			to := h.to[ack]
-			if a.bits&(flagLast|flagAck) == flagLast {
+			if a.Bits&(calendar.FlagLast|calendar.FlagAck) == calendar.FlagLast {
 				sendPS = k.wire.PS(h.lastWire())
 			}
 			if p.bits&portFull|ack == 0 {
-				p.noteFirst(d, &a.item, nowPS)
+				p.noteFirst(d, &a.Item, nowPS)
 			}
-			waitPS := (int64(ack) - 1) & (nowPS - a.atPS) // 0 for an ACK
-			if a.bits&d.passMask != d.passNot {
-				p.passes(d, &a.item, nowPS)
+			waitPS := (int64(ack) - 1) & (nowPS - a.AtPS) // 0 for an ACK
+			if a.Bits&d.passMask != d.passNot {
+				p.passes(d, &a.Item, nowPS)
 			} else if waitPS != 0 {
-				t.count(&a.item, waitPS)
+				t.count(&a.Item, waitPS)
 			}
 			p.freePS = nowPS + sendPS
 			atPS := p.freePS + k.delayPS
-			w := d.mail.to[k.far].roomAt(atPS)
+			w := d.mail.to[k.far].RoomAt(atPS)
 			if w != nil {
-				*w = append(*w, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
+				*w = append(*w, calendar.Arrival{
+					Item: calendar.Item{AtPS: atPS, Hop: a.Hop + 1 - 2*int32(ack), Bits: a.Bits},
+					Port: to, Link: p.link,
+				})
 			} else {
-				d.forward(k.far, arrival{item{atPS, a.hop + 1 - 2*int32(ack), a.bits}, to, p.link})
+				d.forward(k.far, calendar.Arrival{
+					Item: calendar.Item{AtPS: atPS, Hop: a.Hop + 1 - 2*int32(ack), Bits: a.Bits},
+					Port: to, Link: p.link,
+				})
 			}
 		}
 		if i < end || !p.idle() {
-			d.runQueued(o.port, p, d.sorter.sorted[i:end])
+			d.runQueued(o.Port, p, d.sorter.Sorted[i:end])
 		}
 	}
 }
 
 // noteFirst notes the queue of a packet that finds no other.
-func (p *port) noteFirst(d *domain, it *item, nowPS int64) {
+func (p *port) noteFirst(d *domain, it *calendar.Item, nowPS int64) {
 	bytes := d.wireBytes(it)
 	p.noteQueue(bytes, nowPS)
 	if bytes == d.fullBytes {
@@ -131,7 +140,7 @@ func (p *port) noteFirst(d *domain, it *item, nowPS int64) {
 
 // runQueued simulates a port where packets wait. Packets that are served in the window of their arrival never
 // enter the queues of the port.
-func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
+func (d *domain) runQueued(u int32, p *port, arrivals []calendar.Arrival) {
 	if d.buffers != nil {
 		d.buffers.holdAll(&d.net.buffers[p.node], p, arrivals)
 	}
@@ -145,29 +154,29 @@ func (d *domain) runQueued(u int32, p *port, arrivals []arrival) {
 	data := &p.data
 	acks := &p.acks
 	if p.bits&portWaits == 0 {
-		data = d.dataScratch.reset()
-		acks = d.ackScratch.reset()
+		data = d.dataScratch.Reset()
+		acks = d.ackScratch.Reset()
 	}
 	for i := range arrivals {
 		a := &arrivals[i]
-		if a.bits&flagAck != 0 && !d.traits.AcksQueue {
-			acks.push(a.item)
+		if a.Bits&calendar.FlagAck != 0 && !d.traits.AcksQueue {
+			acks.Push(a.Item)
 		} else {
-			data.push(a.item)
+			data.Push(a.Item)
 		}
 	}
-	nextPS := d.serve(p, data, acks, d.endPS)
+	nextPS := d.serve(p, data, acks, d.EndPS)
 	if data == &p.data {
-		data.trim()
-		acks.trim()
+		data.Trim()
+		acks.Trim()
 		p.noteWaits()
 	} else if nextPS != never {
-		p.data.take(data)
-		p.acks.take(acks)
+		p.data.Take(data)
+		p.acks.Take(acks)
 		p.bits |= portWaits
 	}
 	if nextPS != never {
-		d.schedule(u, nextPS)
+		d.Schedule(u, nextPS)
 	}
 }
 
@@ -185,7 +194,7 @@ func (d *domain) change(p *port) {
 // serve starts the services of a switch's port before untilPS, and returns when the next one will start.
 // Everything that arrives before untilPS is in the queues. An ACK in the queue of data counts as left behind,
 // but is never marked.
-func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) {
+func (d *domain) serve(p *port, data, acks *calendar.Fifo, untilPS int64) (nextPS int64) {
 	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
 		p.bits &^= portChanges
 		d.serve(p, data, acks, p.changeAtPS)
@@ -195,29 +204,29 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 	for {
 		dataPS := int64(never)
 		ackPS := int64(never)
-		if !acks.empty() {
-			ackPS = max(p.freePS, acks.buf[acks.head].atPS)
+		if !acks.Empty() {
+			ackPS = max(p.freePS, acks.Buf[acks.Head].AtPS)
 		}
-		if !data.empty() {
-			dataPS = max(p.freePS, data.buf[data.head].atPS)
+		if !data.Empty() {
+			dataPS = max(p.freePS, data.Buf[data.Head].AtPS)
 		}
 		nowPS := min(ackPS, dataPS)
 		if nowPS >= untilPS {
 			return nowPS
 		}
 		if ackPS <= dataPS {
-			it := acks.buf[acks.head]
-			acks.head++
+			it := acks.Buf[acks.Head]
+			acks.Head++
 			if d.traits.Telemetry {
 				p.sentBytes += d.ackBytes
 			}
 			d.send(p, k, it, ackPS)
 			continue
 		}
-		it := data.buf[data.head]
-		data.head++
+		it := data.Buf[data.Head]
+		data.Head++
 		leftBytes := p.leftBehind(d, data, &it, dataPS)
-		if it.bits&flagAck != 0 {
+		if it.Bits&calendar.FlagAck != 0 {
 			d.send(p, k, it, dataPS)
 			continue
 		}
@@ -232,113 +241,113 @@ func (d *domain) serve(p *port, data, acks *fifo, untilPS int64) (nextPS int64) 
 }
 
 // drawsMark draws whether a packet that leaves more bytes behind than the threshold is marked.
-func (p *port) drawsMark(d *domain, rule *simkernel.MarkRule, it *item, leftBytes int64) bool {
+func (p *port) drawsMark(d *domain, rule *simkernel.MarkRule, it *calendar.Item, leftBytes int64) bool {
 	t := &d.net.flows
-	key := simkernel.MixKey(p.markKey, t.info[t.hops[it.hop].flow].key)
-	return rule.Marks(leftBytes, simkernel.MixKey(key, uint64(it.bits>>d.numberShift)))
+	key := simkernel.MixKey(p.markKey, t.info[t.hops[it.Hop].flow].key)
+	return rule.Marks(leftBytes, simkernel.MixKey(key, uint64(it.Bits>>d.numberShift)))
 }
 
 // leftBehind counts what has arrived before the service of a packet starts, and returns how many bytes stay
 // behind it. The packet has been taken off the queue.
-func (p *port) leftBehind(d *domain, queue *fifo, it *item, nowPS int64) int64 {
+func (p *port) leftBehind(d *domain, queue *calendar.Fifo, it *calendar.Item, nowPS int64) int64 {
 	own := d.wireBytes(it)
 	left := p.leftBytes
-	arrived := queue.arrived
-	if queue.head > arrived { // the packet itself has not been counted yet
+	arrived := queue.Arrived
+	if queue.Head > arrived { // the packet itself has not been counted yet
 		arrived++
 		left += own
 	}
-	for int(arrived) != len(queue.buf) && queue.buf[arrived].atPS < nowPS {
-		left += d.wireBytes(&queue.buf[arrived])
+	for int(arrived) != len(queue.Buf) && queue.Buf[arrived].AtPS < nowPS {
+		left += d.wireBytes(&queue.Buf[arrived])
 		arrived++
 	}
 	p.noteQueue(left, nowPS)
 	left -= own
 	p.leftBytes = left
-	queue.arrived = arrived
+	queue.Arrived = arrived
 	return left
 }
 
 // wireBytes returns the size of an item on the wire.
-func (d *domain) wireBytes(it *item) int64 {
+func (d *domain) wireBytes(it *calendar.Item) int64 {
 	switch {
-	case it.bits&flagAck != 0:
+	case it.Bits&calendar.FlagAck != 0:
 		return d.ackBytes
-	case it.bits&flagLast != 0:
-		return d.net.flows.hops[it.hop].lastWire()
+	case it.Bits&calendar.FlagLast != 0:
+		return d.net.flows.hops[it.Hop].lastWire()
 	}
 	return d.fullBytes
 }
 
 // mark marks a data packet.
-func (p *port) mark(d *domain, it *item, nowPS int64) {
-	it.bits |= flagMarked
+func (p *port) mark(d *domain, it *calendar.Item, nowPS int64) {
+	it.Bits |= calendar.FlagMarked
 	p.marked++
-	if it.bits&d.lateMask != d.lateNot {
-		d.journal.late = append(d.journal.late, lateStat{item: *it, startPS: nowPS, mark: true})
+	if it.Bits&d.lateMask != d.lateNot {
+		d.journal.late = append(d.journal.late, lateStat{Item: *it, startPS: nowPS, mark: true})
 		return
 	}
-	d.net.flows.stats[it.hop].marks++
+	d.net.flows.stats[it.Hop].marks++
 }
 
 // send sends an item over a switch's port at nowPS, and counts how long data waited.
-func (d *domain) send(p *port, k *portKind, it item, nowPS int64) {
-	if it.bits&flagAck == 0 {
+func (d *domain) send(p *port, k *portKind, it calendar.Item, nowPS int64) {
+	if it.Bits&calendar.FlagAck == 0 {
 		if d.buffers != nil {
 			d.buffers.hold(&d.net.buffers[p.node], p, &it, -d.wireBytes(&it), nowPS)
 		}
-		if it.bits&d.lateMask != d.lateNot {
+		if it.Bits&d.lateMask != d.lateNot {
 			p.countLate(d, &it, nowPS)
-		} else if nowPS != it.atPS {
-			d.net.flows.count(&it, nowPS-it.atPS)
+		} else if nowPS != it.AtPS {
+			d.net.flows.count(&it, nowPS-it.AtPS)
 		}
 	}
 	d.transmit(p, k, it, nowPS)
 }
 
 // passes counts an item that runPorts serves and that a part must know of.
-func (p *port) passes(d *domain, it *item, nowPS int64) {
-	if it.bits&flagAck == 0 {
+func (p *port) passes(d *domain, it *calendar.Item, nowPS int64) {
+	if it.Bits&calendar.FlagAck == 0 {
 		if d.classes != nil && d.classes.turns {
 			d.classes.servedInTurn(p, it)
 		}
 		if d.buffers != nil && d.buffers.leveled {
-			d.buffers.passes(d.wireBytes(it), it.atPS, nowPS)
+			d.buffers.passes(d.wireBytes(it), it.AtPS, nowPS)
 		}
 	}
-	if it.bits&d.lateMask != d.lateNot {
+	if it.Bits&d.lateMask != d.lateNot {
 		p.countLate(d, it, nowPS)
-	} else if nowPS != it.atPS && it.bits&flagAck == 0 {
-		d.net.flows.count(it, nowPS-it.atPS)
+	} else if nowPS != it.AtPS && it.Bits&calendar.FlagAck == 0 {
+		d.net.flows.count(it, nowPS-it.AtPS)
 	}
 }
 
 // countLate notes the wait of data that leaves a switch's port, so that it is counted between epochs.
-func (p *port) countLate(d *domain, it *item, nowPS int64) {
-	if it.bits&flagAck == 0 && (nowPS != it.atPS || it.bits&flagLast != 0) {
-		d.journal.late = append(d.journal.late, lateStat{item: *it, startPS: nowPS, link: p.link})
+func (p *port) countLate(d *domain, it *calendar.Item, nowPS int64) {
+	if it.Bits&calendar.FlagAck == 0 && (nowPS != it.AtPS || it.Bits&calendar.FlagLast != 0) {
+		d.journal.late = append(d.journal.late, lateStat{Item: *it, startPS: nowPS, link: p.link})
 	}
 }
 
 // transmit sends an item over a port at nowPS.
-func (d *domain) transmit(p *port, k *portKind, it item, nowPS int64) {
-	ack := it.bits & flagAck
-	h := &d.net.flows.hops[it.hop]
+func (d *domain) transmit(p *port, k *portKind, it calendar.Item, nowPS int64) {
+	ack := it.Bits & calendar.FlagAck
+	h := &d.net.flows.hops[it.Hop]
 	sendPS := k.sendPS[ack]
 	to := h.to[ack]
-	if it.bits&(flagLast|flagAck) == flagLast {
+	if it.Bits&(calendar.FlagLast|calendar.FlagAck) == calendar.FlagLast {
 		sendPS = k.wire.PS(h.lastWire())
 	}
 	p.freePS = nowPS + sendPS
-	it.atPS = p.freePS + k.delayPS
-	it.hop += 1 - 2*int32(ack)
-	if d.deliveries != nil && ack == 0 && (it.bits&flagLast != 0 || d.recovery != nil) {
+	it.AtPS = p.freePS + k.delayPS
+	it.Hop += 1 - 2*int32(ack)
+	if d.deliveries != nil && ack == 0 && (it.Bits&calendar.FlagLast != 0 || d.recovery != nil) {
 		d.deliveries.foresee(p, it)
 	}
-	w := d.mail.to[k.far].roomAt(it.atPS)
+	w := d.mail.to[k.far].RoomAt(it.AtPS)
 	if w != nil {
-		*w = append(*w, arrival{it, to, p.link})
+		*w = append(*w, calendar.Arrival{Item: it, Port: to, Link: p.link})
 	} else {
-		d.forward(k.far, arrival{it, to, p.link})
+		d.forward(k.far, calendar.Arrival{Item: it, Port: to, Link: p.link})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
+	"parsimon/simkernel/network/packetset"
 )
 
 // Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in
@@ -13,12 +15,11 @@ import (
 // The transport processes a NACK like an ACK of what was acknowledged before. Losses have no other effect on
 // it.
 //
-// With BufferParams.Selective recovery is that of IRN (irn.go). TCP has its own (tcpsender.go,
-// tcpreceiver.go).
+// With BufferParams.Selective recovery is that of IRN (irn.go). TCP has its own (tcp.go).
 //
 // An ACK or NACK carries the number of the packet that it answers. A receiver that takes packets in order has
-// all packets before that number. One that takes them in any order says so by flagThrough. So a lost ACK
-// costs nothing when the next one arrives.
+// all packets before that number. One that takes them in any order says so by calendar.FlagThrough. So a lost
+// ACK costs nothing when the next one arrives.
 //
 // Copies of a retransmitted packet can be in the network when their flow has been delivered. What they meet
 // is counted between epochs (lateStat), if it happens before the delivery. A flow's slot is free only when
@@ -52,7 +53,7 @@ type recoveryFlow struct {
 	deliverPS  int64 // when the last packet was delivered; never before
 	inNetwork  int32 // packets and ACKs
 	resent     int64 // retransmitted packets
-	attempt    uint8 // of packets that are retransmitted: 1 to 2^attemptBits - 1, then 1 again
+	attempt    uint8 // of packets that are retransmitted: 1 to 2^calendar.AttemptBits - 1, then 1 again
 	backoff    uint8 // consecutive timeouts
 	received   int64 // clocked by ACKs: number of packets that the receiver has
 	lostTo     int64 // likewise, and with IRN: packets before it that the receiver does not have are lost
@@ -62,13 +63,13 @@ type recoveryFlow struct {
 	waited     bool  // likewise: the timer was extended beyond RTO_low
 	timerSet   bool  // its NIC has a timer for it
 	done       bool
-	again      int32     // packets retransmitted before the last was delivered
-	acked      packetSet // if the receiver accepts packets in any order
+	again      int32         // packets retransmitted before the last was delivered
+	acked      packetset.Set // if the receiver accepts packets in any order
 	plb        plbRounds
 }
 
 // recoveryShift is where the number of a packet begins.
-const recoveryShift = flagBits + attemptBits
+const recoveryShift = calendar.FlagBits + calendar.AttemptBits
 
 // recover makes senders recover from losses.
 func (n *Network) recover() {
@@ -109,9 +110,9 @@ func (r *recovery) start(slot int32, f *newFlow) {
 	acked := r.flows[slot].acked
 	got := r.receivers[slot].got
 	coming := r.receivers[slot].coming
-	acked.reset()
-	got.reset()
-	coming.reset()
+	acked.Reset()
+	got.Reset()
+	coming.Reset()
 	s := &r.net.flows.senders[slot]
 	if s.external != nil && s.external.tcp != nil {
 		f.timeoutPS = s.external.tcp.TimeoutPS()
@@ -142,7 +143,7 @@ func (x *retransmission) onSend(slot int32, nowPS int64) (attempt uint32) {
 			f.sentAgain = f.next + 1
 		}
 		firstHop := d.net.flows.info[slot].firstHop
-		d.journal.late = append(d.journal.late, lateStat{item: item{hop: firstHop}, startPS: nowPS, again: true})
+		d.journal.late = append(d.journal.late, lateStat{Item: calendar.Item{Hop: firstHop}, startPS: nowPS, again: true})
 	}
 	f.next++
 	f.maxSent = max(f.maxSent, f.next)
@@ -156,13 +157,13 @@ func (x *retransmission) skipAcked(slot int32, f *recoveryFlow) {
 	d := x.domain
 	next := f.next
 	if x.net.irn { // a lost packet, or a new one
-		next = f.acked.next(max(f.una, f.sentAgain))
+		next = f.acked.Next(max(f.una, f.sentAgain))
 		if next >= f.lostTo {
 			next = f.maxSent
 		}
 	}
 	if next < f.maxSent {
-		next = min(f.acked.next(next), f.maxSent)
+		next = min(f.acked.Next(next), f.maxSent)
 	}
 	if next != f.next {
 		d.net.flows.senders[slot].setNext(&d.net.params, f, next)
@@ -170,7 +171,7 @@ func (x *retransmission) skipAcked(slot int32, f *recoveryFlow) {
 }
 
 // receiveAck processes an ACK or a NACK at the source.
-func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *item) {
+func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *calendar.Item) {
 	d := x.domain
 	f := &d.net.recovery.flows[slot]
 	p := &d.net.params
@@ -178,27 +179,27 @@ func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	if x.returned(slot, f) {
 		return
 	}
-	number := d.net.nearest(f.una, it.bits)
+	number := d.net.nearest(f.una, it.Bits)
 	if d.paths != nil {
-		d.paths.repath(f, number, it.bits&flagMarked != 0)
+		d.paths.repath(f, number, it.Bits&calendar.FlagMarked != 0)
 	}
-	repeats := x.net.selective && it.bits&flagThrough == 0 && f.acked.has(number)
-	known := it.bits&flagNack == 0 && (number < f.una || repeats)
-	if it.bits&flagNack != 0 {
+	repeats := x.net.selective && it.Bits&calendar.FlagThrough == 0 && f.acked.Has(number)
+	known := it.Bits&calendar.FlagNack == 0 && (number < f.una || repeats)
+	if it.Bits&calendar.FlagNack != 0 {
 		s.goBack(p, f)
 	} else if !known {
 		una := number + 1
 		if d.recovery.net.selective {
-			if it.bits&flagThrough != 0 { // ACKs before this one may have been lost
-				f.acked.addThrough(number)
+			if it.Bits&calendar.FlagThrough != 0 { // ACKs before this one may have been lost
+				f.acked.AddThrough(number)
 			}
-			f.acked.add(number)
-			una = f.acked.base
+			f.acked.Add(number)
+			una = f.acked.Base
 		}
 		if una > f.una {
 			f.una = una
 			f.backoff = 0
-			f.deadlinePS = it.atPS + f.patiencePS()
+			f.deadlinePS = it.AtPS + f.patiencePS()
 			s.ackedBytes = min(s.sizeBytes, f.una*p.PayloadBytes)
 		} else if !x.net.irn && number == f.next-1 && !f.open(s) && f.next < f.packets {
 			s.goBack(p, f) // the window is full, its last packet is there, its first is not: that counts as lost
@@ -217,16 +218,16 @@ func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *item) {
 	if !known {
 		o := s.external
 		if o != nil {
-			s.onAck(d, it, uint32(number), it.bits&attemptMask>>flagBits)
+			s.onAck(d, it, uint32(number), it.Bits&calendar.AttemptMask>>calendar.FlagBits)
 			o.acked = uint32(f.una)
 		} else {
 			s.updateDCTCP(p, it)
 		}
 	}
 	if d.traits.Timers && s.sentBytes < sentBytes {
-		c.noteReady(d, s, it.atPS)
+		c.noteReady(d, s, it.AtPS)
 	}
-	d.updateOpen(c, s, f.open(s), it.atPS)
+	d.updateOpen(c, s, f.open(s), it.AtPS)
 }
 
 // returned counts a packet or an ACK of a flow that has left the network: it was lost, or an ACK or a NACK is
@@ -247,7 +248,7 @@ func (x *retransmission) ended(c *nic, slot int32, s *sender, f *recoveryFlow) b
 		return false
 	}
 	f.done = true
-	c.ringOf(d, s).vacate(s.place)
+	c.ringOf(d, s).Vacate(s.place)
 	if f.inNetwork == 0 {
 		d.free(slot)
 	}
@@ -269,7 +270,7 @@ func (s *sender) goBack(p *simkernel.Params, f *recoveryFlow) {
 
 // begin begins another attempt.
 func (s *sender) begin(f *recoveryFlow) {
-	f.attempt = f.attempt%(1<<attemptBits-1) + 1
+	f.attempt = f.attempt%(1<<calendar.AttemptBits-1) + 1
 	if s.external != nil {
 		s.external.makeTelemetry(uint32(f.attempt))
 	}

@@ -47,7 +47,7 @@ func (r *resultPart) add(t *flowTable, slot int32, atPS int64) {
 }
 
 type resultRow struct {
-	atPS, row, startPS, idealNS int64 // delivered at atPS
+	atPS, row, startPS, idealNS int64 // delivered at AtPS
 	tag, firstHop, hops         int32
 	again, reordered            int32
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/workers"
 )
 
 // Run simulates the whole workload with at most that many workers at a time, and not more than there are
@@ -50,10 +51,10 @@ func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finish
 }
 
 // steps simulates step by step.
-func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector) error {
+func (n *Network) steps(ctx context.Context, count int, f *feed, c *collector) error {
 	p := &pacer{net: n, feed: f, steps: 1}
-	w := n.startWorkers(workers)
-	defer w.stop()
+	w := n.startWorkers(count)
+	defer w.Stop()
 	for {
 		fromPS, err := p.advance()
 		if err != nil {
@@ -75,8 +76,10 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 		if n.EndNS > 0 {
 			ran = min(ran, (n.EndNS*simkernel.PSPerNS-fromPS-1)/n.stepPS+1)
 		}
-		w.run(fromPS, ran)
-		p.steps = w.settle(ran)
+		n.alone = w.Alone
+		w.Run(n.step+1, fromPS, ran)
+		n.step += ran
+		p.steps = w.Settle(ran)
 		if n.recovery != nil {
 			n.recovery.settle()
 			if n.step/stormSteps != (n.step-ran)/stormSteps {
@@ -86,6 +89,18 @@ func (n *Network) steps(ctx context.Context, workers int, f *feed, c *collector)
 			}
 		}
 	}
+}
+
+// startWorkers starts at most that many workers for the domains.
+func (n *Network) startWorkers(count int) *workers.Pool {
+	domains := make([]workers.Domain, len(n.domains))
+	for i := range domains {
+		domains[i] = &n.domains[i]
+	}
+	return workers.Start(domains, count, workers.Settings{
+		StepPS: n.stepPS, LeastWork: n.leastWork, Progress: n.Progress,
+		OneStep: n.frontier != nil, // the frontier acts on all domains between steps
+	})
 }
 
 func (n *Network) live() (flows int64) {

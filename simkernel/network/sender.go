@@ -1,7 +1,11 @@
 package network
 
 import (
+	"math/bits"
+	"slices"
+
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
 )
 
 // A sender is the sending end of a flow. Its owner is the domain of its host.
@@ -28,19 +32,19 @@ func (s *sender) setRate() {
 
 // onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it
 // answers.
-func (s *sender) onAck(d *domain, it *item, number, attempt uint32) {
+func (s *sender) onAck(d *domain, it *calendar.Item, number, attempt uint32) {
 	o := s.external
 	p := &d.net.params
 	sentPS := o.sentPS[attempt*o.ring+number&(o.ring-1)]
-	ticked := o.Tick(p, it.atPS)
+	ticked := o.Tick(p, it.AtPS)
 	h := &d.ackInfo
-	h.NowPS = it.atPS
-	h.RTTPS = it.atPS - sentPS
+	h.NowPS = it.AtPS
+	h.RTTPS = it.AtPS - sentPS
 	h.AckedBytes = s.ackedBytes
 	h.SentBytes = s.sentBytes
-	h.Marked = it.bits&flagMarked != 0
+	h.Marked = it.Bits&calendar.FlagMarked != 0
 	if d.traits.Telemetry {
-		h.Links = o.telemetryOf(&d.rules, it.bits)
+		h.Links = o.telemetryOf(&d.rules, it.Bits)
 	}
 	if o.OnAck(p, h) || ticked {
 		s.setRate()
@@ -61,11 +65,11 @@ func (s *sender) onSend(p *simkernel.Params, number, attempt uint32, nowPS int64
 }
 
 // updateDCTCP passes an ACK to the embedded sender.
-func (s *sender) updateDCTCP(p *simkernel.Params, it *item) {
-	if it.bits&flagMarked == 0 && !s.dctcp.WindowEnds(s.ackedBytes) {
+func (s *sender) updateDCTCP(p *simkernel.Params, it *calendar.Item) {
+	if it.Bits&calendar.FlagMarked == 0 && !s.dctcp.WindowEnds(s.ackedBytes) {
 		return
 	}
-	if s.dctcp.Update(p, s.ackedBytes, s.sentBytes, it.bits&flagMarked != 0) {
+	if s.dctcp.Update(p, s.ackedBytes, s.sentBytes, it.Bits&calendar.FlagMarked != 0) {
 		s.gap = simkernel.NewWireTime(s.dctcp.RateBps)
 		s.windowBytes = s.dctcp.Window()
 	}
@@ -92,7 +96,7 @@ type externalSender struct {
 	// the sender reads when the ACK arrives.
 	telemetryRing uint32
 	hops          int
-	telemetry     [1 << attemptBits][]simkernel.Telemetry
+	telemetry     [1 << calendar.AttemptBits][]simkernel.Telemetry
 }
 
 func (o *externalSender) start(p *simkernel.Params, l simkernel.Limits) {
@@ -120,4 +124,40 @@ func (o *externalSender) grow(number, attempt uint32) {
 		}
 	}
 	o.ring = ring
+}
+
+// startTelemetry makes space for as many packets as can be in flight.
+func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, path []int32) {
+	o.hops = len(path) - 1
+	o.telemetryRing = 1 << bits.Len(uint(min(p.Packets(sizeBytes), p.Packets(o.limits.WindowBytes))))
+	for a := range o.telemetry {
+		o.telemetry[a] = o.telemetry[a][:0]
+	}
+	o.makeTelemetry(0)
+}
+
+// makeTelemetry makes the ring of an attempt, unless there is one.
+func (o *externalSender) makeTelemetry(attempt uint32) {
+	t := &o.telemetry[attempt]
+	if len(*t) == 0 {
+		size := int(o.telemetryRing) * o.hops
+		*t = slices.Grow(*t, size)[:size]
+	}
+}
+
+// telemetryOf returns the telemetry of a packet.
+func (o *externalSender) telemetryOf(d *rules, itemBits uint32) []simkernel.Telemetry {
+	attempt := itemBits & d.againMask >> calendar.FlagBits
+	place := itemBits >> d.numberShift & (o.telemetryRing - 1)
+	return o.telemetry[attempt][int(place)*o.hops:][:o.hops]
+}
+
+// writeTelemetry writes the port's telemetry into a packet.
+func (p *port) writeTelemetry(d *domain, it *calendar.Item, nowPS int64) {
+	t := &d.net.flows
+	s := &t.senders[t.hops[it.Hop].flow]
+	hop := int(it.Hop - s.firstHop)
+	s.external.telemetryOf(&d.rules, it.Bits)[hop-1] = simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sentBytes,
+		LeftBytes: p.leftBytes, Bps: p.kind.bps, Link: p.link}
+	p.sentBytes += d.wireBytes(it)
 }

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/workers"
 )
 
 // BenchmarkSpeedup computes the speed-up of more workers than a machine has cores. One worker simulates the
 // domains of that many, which yields the items of each domain in each step, the processor time of an item and
-// of a step of a domain, and the time between epochs, when one worker acts alone. The schedule of workers.go
-// is then followed with these. Two workers show how much dearer an item becomes if its packet comes from
-// another core; that grows with the share of neighbors that other workers have. Their processor time has
+// of a step of a domain, and the time between epochs, when one worker acts alone. The schedule of package
+// workers is then followed with these. Two workers show how much dearer an item becomes if its packet comes
+// from another core; that grows with the share of neighbors that other workers have. Their processor time has
 // their waits in it, too, so this yields the least speed-up; items that cost no more than with one worker
 // yield the most. Two workers are measured, to compare both with them.
 func BenchmarkSpeedup(b *testing.B) {
@@ -110,13 +111,13 @@ type trace struct {
 
 // traceOf simulates with one worker, in the epochs of several. Costs are the least-squares fit of the epochs'
 // processor time.
-func traceOf(b *testing.B, n *Network, workers int) *trace {
+func traceOf(b *testing.B, n *Network, count int) *trace {
 	runtime.LockOSThread() // the clock is the thread's
 	defer runtime.UnlockOSThread()
 	n.setRules()
 	f := &feed{net: n, batches: make(chan *batch, batchesAhead)}
 	first := f.next()
-	n.layOut(n.partition(n.domainsFor(workers), first.flows))
+	n.layOut(n.partition(n.domainsFor(count), first.flows))
 	var feeding sync.WaitGroup
 	f.batches <- first
 	stop := make(chan struct{})
@@ -125,8 +126,6 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 	defer close(stop)
 	c := &collector{parts: make(chan []resultPart, 1<<20)}
 	p := &pacer{net: n, feed: f, steps: 1}
-	w := n.startWorkers(1)
-	defer w.stop()
 	t := &trace{net: n}
 	var xx, xy, yy, xt, yt float64 // sums of products of steps x, items y, ns t
 	for {
@@ -145,8 +144,8 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 			did := make([]int32, len(n.domains))
 			for i := range n.domains {
 				before := n.domains[i].journal.work
-				n.domains[i].beginStep(n.step, fromPS)
-				n.domains[i].run(fromPS + n.stepPS)
+				n.domains[i].Begin(n.step, fromPS)
+				n.domains[i].Run(fromPS + n.stepPS)
 				did[i] = int32(n.domains[i].journal.work - before)
 				items += float64(did[i])
 			}
@@ -161,10 +160,11 @@ func traceOf(b *testing.B, n *Network, workers int) *trace {
 		yy = yy + items*items
 		xt = xt + x*ns
 		yt = yt + items*ns
-		w.active = workers // for the length of the next epoch
-		p.steps = w.settle(p.steps)
-		w.alone = true
-		w.active = 1
+		work := int64(0)
+		for i := range n.domains {
+			work += n.domains[i].TakeWork()
+		}
+		p.steps = workers.NextSteps(work, p.steps, count)
 		t.epochs = append(t.epochs, epoch)
 		t.serial = append(t.serial, float64(ready-began+cpuTime(unix.CLOCK_THREAD_CPUTIME_ID)-end))
 		t.alone += ns + t.serial[len(t.serial)-1]
@@ -179,32 +179,32 @@ const (
 	foreignItem = 1.4 // cost of an item of another worker's domain: measured, 50 ns instead of 36
 )
 
-// with returns the ns that several workers take, if an item is that much dearer with two.
-func (t *trace) with(workers int, dearer float64) (ns float64) {
-	dearer = 1 + (dearer-1)*2*(1-1/float64(workers))
-	w := t.net.startWorkers(1)
-	defer w.stop()
-	w.active = workers
+// with returns the ns that a number of workers take, if an item is that much dearer with two.
+func (t *trace) with(count int, dearer float64) (ns float64) {
+	dearer = 1 + (dearer-1)*2*(1-1/float64(count))
+	var owned [][]int32
 	var owners []int32
+	work := make([]int64, len(t.net.domains))
 	for i, epoch := range t.epochs {
 		ns += t.serial[i]
 		if i%10 == 0 {
+			clear(work)
 			for _, epoch := range t.epochs[max(0, i-10):max(1, i)] {
 				for _, did := range epoch {
 					for d, items := range did {
-						w.work[d] += int64(items)
+						work[d] += int64(items)
 					}
 				}
 			}
-			w.balance()
-			owners = slices.Repeat([]int32{0}, len(w.work))
-			for worker, owned := range w.owned {
-				for _, d := range owned {
+			owned = workers.Share(work, count)
+			owners = slices.Repeat([]int32{0}, len(work))
+			for worker, of := range owned {
+				for _, d := range of {
 					owners[d] = int32(worker)
 				}
 			}
 		}
-		ns += t.follow(epoch, w.owned, owners, dearer)
+		ns += t.follow(epoch, owned, owners, dearer)
 	}
 	return ns
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
 )
 
 // A hop is what a packet needs to know at one hop of its flow's path. A flow with H hops has H + 1 entries.
@@ -19,7 +20,7 @@ type hop struct {
 
 func (h *hop) lastWire() int64 { return int64(h.last / MaxClasses) }
 
-const forward, backward = 0, 1 // backward is flagAck
+const forward, backward = 0, 1 // backward is calendar.FlagAck
 
 // A hopStat counts what a flow's packets met at one hop. Its owner is the domain of the hop's port.
 type hopStat struct {
@@ -72,10 +73,10 @@ type flowTable struct {
 }
 
 // count counts the wait of a packet.
-func (t *flowTable) count(it *item, waitPS int64) {
-	t.stats[it.hop].addWait(waitPS)
-	if it.bits&flagLast != 0 {
-		t.lastPS[it.hop] = waitPS
+func (t *flowTable) count(it *calendar.Item, waitPS int64) {
+	t.stats[it.Hop].addWait(waitPS)
+	if it.Bits&calendar.FlagLast != 0 {
+		t.lastPS[it.Hop] = waitPS
 	}
 }
 
@@ -161,7 +162,10 @@ func (d *domain) admit(f *newFlow) {
 	if n.recovery != nil {
 		n.recovery.start(slot, f)
 	}
-	d.insert(arrival{item{f.startPS, base, flagStart}, n.portOf[path[0]], startLink})
+	d.Insert(calendar.Arrival{
+		Item: calendar.Item{AtPS: f.startPS, Hop: base, Bits: calendar.FlagStart},
+		Port: n.portOf[path[0]], Link: calendar.StartLink,
+	})
 }
 
 // startSender sets up the sender of a new flow.

@@ -117,7 +117,7 @@ func TestClockedLaws(t *testing.T) {
 			}
 			for link := range n.ports {
 				p := &n.ports[link]
-				if p.heldBytes != 0 || p.leftBytes != 0 || !p.data.empty() {
+				if p.heldBytes != 0 || p.leftBytes != 0 || !p.data.Empty() {
 					t.Fatalf("%v, seed %d: link %d is not empty", kind, seed, link)
 				}
 			}

@@ -72,7 +72,7 @@ func (x *retransmission) setTimer(c *nic, slot int32, f *recoveryFlow, nowPS int
 	f.deadlinePS = nowPS + min(f.patiencePS(), horizonPS/4>>f.backoff)<<f.backoff
 	f.timerSet = true
 	c.timerPS = min(c.timerPS, f.deadlinePS)
-	c.timers.push(timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
+	c.timers.Push(timer{f.deadlinePS, d.net.flows.info[slot].row, slot})
 }
 
 // nextTimer returns when the first timer of a NIC expires, from now on.
@@ -83,10 +83,10 @@ func (x *retransmission) nextTimer(c *nic, nowPS int64) int64 {
 		f := &d.net.recovery.flows[t.slot]
 		switch {
 		case f.done || d.net.flows.info[t.slot].row != t.row:
-			c.timers.pop()
+			c.timers.Pop()
 		case f.deadlinePS > t.atPS && t.atPS <= nowPS: // not before: with IRN a deadline can move either way
 			t.atPS = f.deadlinePS
-			c.timers.replace(t)
+			c.timers.Replace(t)
 		default:
 			return t.atPS
 		}
@@ -98,7 +98,7 @@ func (x *retransmission) nextTimer(c *nic, nowPS int64) int64 {
 // goes back to the first packet that is not acknowledged.
 func (x *retransmission) timeout(c *nic) {
 	d := x.domain
-	t := c.timers.pop()
+	t := c.timers.Pop()
 	f := &d.net.recovery.flows[t.slot]
 	s := &d.net.flows.senders[t.slot]
 	f.timerSet = false

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parsimon/simkernel/network"
+	"parsimon/simkernel/network/faults"
 	"parsimon/stages/topology"
 )
 
@@ -24,7 +25,7 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 			Weights: m.linkWeights(n),
 			InOrder: m.Receivers == InOrder,
 		},
-		Failures: network.Failures{RepairNS: m.RepairNS},
+		Failures: faults.Failures{RepairNS: m.RepairNS},
 	}
 	if m.At != nil {
 		out.At = make([]network.Balance, len(n.Nodes))
@@ -51,9 +52,9 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 			}
 			switch e.Kind {
 			case Rate, Delay:
-				during := network.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps, DelayNS: e.DelayNS}
+				during := faults.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps, DelayNS: e.DelayNS}
 				out.Rates = append(out.Rates, during)
-				after := network.Rate{Link: l, FromNS: toNS, BandwidthBps: n.Links[l].BandwidthBps}
+				after := faults.Rate{Link: l, FromNS: toNS, BandwidthBps: n.Links[l].BandwidthBps}
 				if e.Kind == Delay {
 					after.BandwidthBps = 0
 					after.DelayNS = n.Links[l].DelayNS
@@ -62,9 +63,9 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 					out.Rates = append(out.Rates, after)
 				}
 			case Down:
-				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: 1})
+				out.Faults = append(out.Faults, faults.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: 1})
 			case Loss:
-				out.Faults = append(out.Faults, network.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: e.Share,
+				out.Faults = append(out.Faults, faults.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: e.Share,
 					BurstNS: e.BurstNS})
 			}
 		}

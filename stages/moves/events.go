@@ -14,6 +14,7 @@ import (
 	"parsimon/schema/units"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network"
+	"parsimon/simkernel/network/faults"
 	"parsimon/stages/topology"
 )
 
@@ -43,7 +44,7 @@ func (e *Event) check(n *topology.Network) error {
 	if !ok {
 		return fmt.Errorf("event %s: no such cable", e.Describe(n))
 	}
-	lossy := min(e.Share, 1-e.Share) > 0 && (e.BurstNS == 0 || e.BurstNS >= network.MinBurstNS)
+	lossy := min(e.Share, 1-e.Share) > 0 && (e.BurstNS == 0 || e.BurstNS >= faults.MinBurstNS)
 	if !slices.Contains([]string{Down, Loss, Rate, Delay}, e.Kind) || e.Kind == Loss && !lossy || e.FromNS < 0 ||
 		max(e.FromNS, e.ToNS) > math.MaxInt64/2 || e.BurstNS > network.MaxNS || e.ToNS != 0 && e.ToNS <= e.FromNS {
 		return fmt.Errorf("event %s: no such kind, share, burst or time", e.Describe(n))
@@ -230,7 +231,7 @@ func ParseEvent(text string) (cable string, e Event, err error) {
 	}
 	if err == nil && e.Kind == Loss && len(words) > 1 && words[0] == "burst" {
 		e.BurstNS, err = units.Parse(words[1], units.Duration)
-		if err == nil && (e.BurstNS < network.MinBurstNS || e.BurstNS > network.MaxNS) {
+		if err == nil && (e.BurstNS < faults.MinBurstNS || e.BurstNS > network.MaxNS) {
 			err = fmt.Errorf("%q: bursts of losses must last 1µs to 13 days on average", words[1])
 		}
 		words = words[2:]

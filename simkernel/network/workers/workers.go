@@ -1,4 +1,14 @@
-package network
+// Package workers simulates the domains of a network step by step, on several cores.
+//
+// Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the
+// end of a step when its neighbors, from which its packets come, have been simulated to the beginning of it.
+// No worker waits for other domains. Each worker owns domains, so that these stay in its core's cache. While
+// they wait, it simulates domains that other workers have no time for yet.
+//
+// How many workers take part follows from trials: on a machine whose cores are busy, fewer are faster. On two
+// cores with a load of 20, a network of 2,048 hosts took 1.35 times as long without trials (median of six
+// alternating pairs).
+package workers
 
 import (
 	"cmp"
@@ -11,16 +21,10 @@ import (
 	"time"
 )
 
-// Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the
-// end of a step when its neighbors, from which its packets come, have been simulated to the beginning of it.
-// No worker waits for other domains. Each worker owns domains, so that these stay in its core's cache. While
-// they wait, it simulates domains that other workers have no time for yet.
-//
-// How many workers take part follows from trials: on a machine whose cores are busy, fewer are faster. On two
-// cores with a load of 20, a network of 2,048 hosts took 1.35 times as long without trials (median of six
-// alternating pairs).
 const (
-	leastWork     = 32                     // items of a domain in a step: with less, one worker simulates all domains
+	// LeastWork is how many items a domain has in a step, at least, if several workers simulate the domains.
+	LeastWork = 32
+
 	idleWork      = 4                      // items in a step: with less, an epoch is one step
 	epochWork     = 20_000                 // items of an epoch, for each worker
 	epochSteps    = 64                     // at most
@@ -36,18 +40,47 @@ const (
 	mostGain      = 0.25                   // limit of what one trial counts: another process may have used its core
 )
 
-type workers struct {
-	net          *Network
-	owned        [][]int32  // by worker: the domains that it takes first
-	work         []int64    // by domain: since the last balance
-	progress     []progress // by domain
-	most, active int        // workers, and how many of them take part
-	alone        bool       // one of them simulates the next epoch
-	sinceBalance int64      // items
-	unreported   int64      // items since the last call of Progress
-	epoch        atomic.Pointer[epoch]
-	all          sync.WaitGroup
+// A Domain is a part of a network. One worker simulates it at a time.
+type Domain interface {
+	// Begin begins a step at a time: it takes what the neighbors have sent in the step before.
+	Begin(step, fromPS int64)
+	// Run simulates the step, to its end.
+	Run(toPS int64)
+	// Neighbors returns the domains from which packets come.
+	Neighbors() []int32
+	// TakeWork returns how many items were processed since the last call.
+	TakeWork() int64
+}
+
+// A Pool is the workers of a simulation. Only the goroutine that has started it calls its methods.
+type Pool struct {
+	Settings
+	Alone bool // one worker simulates the next epoch
+
+	domains  []Domain
+	progress []progress // by domain
+	epoch    atomic.Pointer[epoch]
+	all      sync.WaitGroup
+	most     int // workers
+	choice
+}
+
+// A choice is which workers take part, and which domains they take first.
+type choice struct {
+	owned        [][]int32 // by worker: the domains that it takes first
+	work         []int64   // by domain: since the last balance
+	active       int       // how many workers take part
+	sinceBalance int64     // items
+	unreported   int64     // items since the last call of Progress
 	trial        trial
+}
+
+// Settings are what does not change in a simulation.
+type Settings struct {
+	StepPS    int64
+	LeastWork int64             // usually the constant
+	OneStep   bool              // an epoch is always one step
+	Progress  func(items int64) // if not nil, it is called with the items since the last call
 }
 
 // An epoch is a number of steps that workers simulate. If a worker comes late, no domain of the epoch is
@@ -68,12 +101,24 @@ type progress struct {
 	_     [48]byte
 }
 
-func (n *Network) startWorkers(count int) *workers {
-	count = max(1, min(count, len(n.domains)))
-	w := &workers{net: n, progress: make([]progress, len(n.domains)), work: make([]int64, len(n.domains)), most: count,
-		active: count, owned: make([][]int32, count), trial: trial{left: 3}, alone: count == 1}
-	for d := range n.domains {
-		w.owned[d*count/len(n.domains)] = append(w.owned[d*count/len(n.domains)], int32(d))
+// Start starts at most that many workers.
+func Start(domains []Domain, count int, settings Settings) *Pool {
+	count = max(1, min(count, len(domains)))
+	w := &Pool{
+		Settings: settings,
+		Alone:    count == 1,
+		domains:  domains,
+		progress: make([]progress, len(domains)),
+		most:     count,
+		choice: choice{
+			owned:  make([][]int32, count),
+			work:   make([]int64, len(domains)),
+			active: count,
+			trial:  trial{left: 3},
+		},
+	}
+	for d := range domains {
+		w.owned[d*count/len(domains)] = append(w.owned[d*count/len(domains)], int32(d))
 	}
 	w.epoch.Store(&epoch{})
 	for i := 1; i < count; i++ {
@@ -82,21 +127,18 @@ func (n *Network) startWorkers(count int) *workers {
 	return w
 }
 
-// run simulates an epoch of steps.
-func (w *workers) run(fromPS, steps int64) {
-	n := w.net
-	e := &epoch{fromPS: fromPS, first: n.step + 1, last: n.step + steps, owned: w.owned}
-	n.step = e.last
-	n.alone = w.alone
-	if n.alone {
+// Run simulates an epoch: a number of steps. The first has a number and begins at fromPS.
+func (w *Pool) Run(first, fromPS, steps int64) {
+	e := &epoch{fromPS: fromPS, first: first, last: first + steps - 1, owned: w.owned}
+	if w.Alone {
 		for step := e.first; step <= e.last; step++ {
-			for i := range n.domains {
-				n.domains[i].beginStep(step, fromPS)
+			for _, d := range w.domains {
+				d.Begin(step, fromPS)
 			}
-			for i := range n.domains {
-				n.domains[i].run(fromPS + n.stepPS)
+			for _, d := range w.domains {
+				d.Run(fromPS + w.StepPS)
 			}
-			fromPS += n.stepPS
+			fromPS += w.StepPS
 		}
 		return
 	}
@@ -104,23 +146,23 @@ func (w *workers) run(fromPS, steps int64) {
 		w.progress[i].taken.Store(e.first - 1)
 		w.progress[i].done.Store(e.first - 1)
 	}
-	e.left.Store(int32(len(n.domains)))
+	e.left.Store(int32(len(w.domains)))
 	w.epoch.Store(e)
 	w.take(e, 0)
 }
 
-// settle counts the work of an epoch, and chooses workers and number of steps of the next.
-func (w *workers) settle(steps int64) int64 {
-	n := w.net
+// Settle counts the work of an epoch of that many steps, chooses the workers of the next one, and returns its
+// number of steps.
+func (w *Pool) Settle(steps int64) int64 {
 	work := int64(0)
-	for i := range n.domains {
-		work += n.domains[i].journal.work
-		w.work[i] += n.domains[i].journal.work
-		n.domains[i].journal.work = 0
+	for i, d := range w.domains {
+		done := d.TakeWork()
+		work += done
+		w.work[i] += done
 	}
 	w.unreported += work
-	if n.Progress != nil && w.unreported >= progressEvery {
-		n.Progress(w.unreported)
+	if w.Progress != nil && w.unreported >= progressEvery {
+		w.Progress(w.unreported)
 		w.unreported = 0
 	}
 	if w.most > 1 {
@@ -132,15 +174,23 @@ func (w *workers) settle(steps int64) int64 {
 			w.balance()
 		}
 	}
-	w.alone = w.active == 1 || work < n.leastWork*int64(len(n.domains))*steps
-	if n.frontier != nil || work < idleWork*steps { // the frontier acts on all domains between steps
+	w.Alone = w.active == 1 || work < w.LeastWork*int64(len(w.domains))*steps
+	if w.OneStep {
 		return 1
 	}
-	return max(1, min(epochSteps, steps*epochWork*int64(w.active)/max(1, work)))
+	return NextSteps(work, steps, w.active)
+}
+
+// NextSteps returns how many steps the next epoch has, after one with that much work in a number of steps.
+func NextSteps(work, steps int64, workers int) int64 {
+	if work < idleWork*steps {
+		return 1
+	}
+	return max(1, min(epochSteps, steps*epochWork*int64(workers)/max(1, work)))
 }
 
 // take simulates domains until the epoch has ended.
-func (w *workers) take(e *epoch, worker int) {
+func (w *Pool) take(e *epoch, worker int) {
 	var wait waiting
 	for e.left.Load() > 0 {
 		some := false
@@ -156,14 +206,13 @@ func (w *workers) take(e *epoch, worker int) {
 }
 
 // advance simulates a step of a domain, if it can be, and reports whether it was.
-func (w *workers) advance(e *epoch, d int32) bool {
-	n := w.net
+func (w *Pool) advance(e *epoch, d int32) bool {
 	p := &w.progress[d]
 	step := p.done.Load() + 1
 	if step > e.last || p.taken.Load() != step-1 {
 		return false
 	}
-	for _, from := range n.domains[d].mail.neighbors {
+	for _, from := range w.domains[d].Neighbors() {
 		if w.progress[from].done.Load() < step-1 {
 			return false
 		}
@@ -171,9 +220,9 @@ func (w *workers) advance(e *epoch, d int32) bool {
 	if !p.taken.CompareAndSwap(step-1, step) {
 		return false
 	}
-	fromPS := e.fromPS + (step-e.first)*n.stepPS
-	n.domains[d].beginStep(step, fromPS)
-	n.domains[d].run(fromPS + n.stepPS)
+	fromPS := e.fromPS + (step-e.first)*w.StepPS
+	w.domains[d].Begin(step, fromPS)
+	w.domains[d].Run(fromPS + w.StepPS)
 	p.done.Store(step)
 	if step == e.last {
 		e.left.Add(-1)
@@ -183,7 +232,7 @@ func (w *workers) advance(e *epoch, d int32) bool {
 
 // help simulates a step of a domain of another worker, and reports whether it did. It takes domains for which
 // that worker has an earlier one to simulate, and with last any domain.
-func (w *workers) help(e *epoch, worker int, last bool) bool {
+func (w *Pool) help(e *epoch, worker int, last bool) bool {
 	for other := 1; other < len(e.owned); other++ {
 		owned := e.owned[(worker+other)%len(e.owned)]
 		for i, d := range slices.Backward(owned) {
@@ -197,7 +246,7 @@ func (w *workers) help(e *epoch, worker int, last bool) bool {
 }
 
 // takePart simulates epochs until there are no more.
-func (w *workers) takePart(worker int) {
+func (w *Pool) takePart(worker int) {
 	for seen := (*epoch)(nil); ; {
 		var wait waiting
 		e := w.epoch.Load()
@@ -212,7 +261,8 @@ func (w *workers) takePart(worker int) {
 	}
 }
 
-func (w *workers) stop() {
+// Stop ends the workers.
+func (w *Pool) Stop() {
 	w.epoch.Store(&stopped)
 	w.all.Wait()
 }
@@ -239,15 +289,12 @@ func (w *waiting) pause() {
 	}
 }
 
-// balance redistributes the domains if the work of the present owners is unbalanced: it assigns each domain,
-// in descending order of work, to the worker with the least work so far.
-func (w *workers) balance() {
+// balance redistributes the domains if the work of the present owners is unbalanced.
+func (w *Pool) balance() {
 	load := make([]int64, w.active)
 	total := int64(0)
-	order := make([]int32, len(w.work))
-	for d, work := range w.work {
+	for _, work := range w.work {
 		total += work
-		order[d] = int32(d)
 	}
 	for i, owned := range w.owned {
 		for _, d := range owned {
@@ -255,16 +302,27 @@ func (w *workers) balance() {
 		}
 	}
 	if len(w.owned) != w.active || float64(slices.Max(load)) > unbalanced*float64(total)/float64(w.active) {
-		clear(load)
-		w.owned = make([][]int32, w.active)
-		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(w.work[b], w.work[a]) })
-		for _, d := range order {
-			least := slices.Index(load, slices.Min(load))
-			w.owned[least] = append(w.owned[least], d)
-			load[least] += w.work[d]
-		}
+		w.owned = Share(w.work, w.active)
 	}
 	clear(w.work)
+}
+
+// Share returns the domains of each worker, given their work. It assigns each domain, in descending order of
+// work, to the worker with the least work so far.
+func Share(work []int64, workers int) [][]int32 {
+	load := make([]int64, workers)
+	owned := make([][]int32, workers)
+	order := make([]int32, len(work))
+	for d := range work {
+		order[d] = int32(d)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(work[b], work[a]) })
+	for _, d := range order {
+		least := slices.Index(load, slices.Min(load))
+		owned[least] = append(owned[least], d)
+		load[least] += work[d]
+	}
+	return owned
 }
 
 // A trial compares another number of workers with the present one: it has a period between two periods of the

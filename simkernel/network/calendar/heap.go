@@ -1,9 +1,10 @@
-package network
+package calendar
 
-// A minHeap is a binary heap whose first element comes before all others.
-type minHeap[T interface{ Before(T) bool }] []T
+// A MinHeap is a binary heap whose first element comes before all others.
+type MinHeap[T interface{ Before(T) bool }] []T
 
-func (h *minHeap[T]) push(x T) {
+// Push adds an element.
+func (h *MinHeap[T]) Push(x T) {
 	s := append(*h, x)
 	i := len(s) - 1
 	for up := (i - 1) / 2; i > 0 && x.Before(s[up]); up = (i - 1) / 2 {
@@ -14,19 +15,20 @@ func (h *minHeap[T]) push(x T) {
 	*h = s
 }
 
-func (h *minHeap[T]) pop() T {
+// Pop removes the first element.
+func (h *MinHeap[T]) Pop() T {
 	s := *h
 	top := s[0]
 	last := len(s) - 1
 	*h = s[:last]
 	if last > 0 {
-		h.replace(s[last])
+		h.Replace(s[last])
 	}
 	return top
 }
 
-// replace replaces the first element.
-func (h minHeap[T]) replace(x T) {
+// Replace replaces the first element.
+func (h MinHeap[T]) Replace(x T) {
 	i := 0
 	for down := 1; down < len(h); down = 2*i + 1 {
 		if down+1 < len(h) && h[down+1].Before(h[down]) {
