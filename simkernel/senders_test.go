@@ -427,3 +427,55 @@ func TestWindowsOfPaths(t *testing.T) {
 		t.Errorf("nominal window %d", p.NominalWindow())
 	}
 }
+
+// Times and sizes at the edges: rounding, flows of one packet, windows of TCP, the largest flow and sums.
+func TestEdgesOfTimesAndSizes(t *testing.T) {
+	p := DefaultParams()
+	var path IdealPath
+	path.Reset(&p)
+	path.Add(10e9, 1000)
+	path.Add(10e9, 1000)
+	// 2 µs, and 838.4 ns for each link and each packet more. A last packet of 1 byte takes 39.2 ns.
+	for size, want := range map[int64]int64{1000: 3677, 2000: 4516, 1001: 3716, 1: 2079, 5000: 7031} {
+		got := path.FCTNS(size)
+		if got != want {
+			t.Errorf("%d bytes take %d ns, want %d", size, got, want)
+		}
+	}
+	// A byte takes 2,666.7 ps at 3 Gbps.
+	w := NewWireTime(3e9)
+	if w.PS(1) != 2667 || w.PS(3) != 8000 || NewWireTime(10e9).PS(1048) != 838_400 {
+		t.Errorf("%d and %d ps", w.PS(1), w.PS(3))
+	}
+	if MaxPackets != 268_435_456 || WANRoundTripNS != 200_000 || MaxWindowBytes != 1_099_511_627_776 {
+		t.Errorf("limits %d, %d, %d", MaxPackets, WANRoundTripNS, int64(MaxWindowBytes))
+	}
+	// TCP reaches its receive window after slow start, which has sent about a window: five of seven packets
+	// are left.
+	tcp := ParamsOf(CUBIC)
+	tcp.TCP.ReceiveWindow = 2000
+	for size, want := range map[int64]int64{7000: 2 * 4096, 3000: 0, 2000: 0, 5000: 4096} {
+		got := tcp.WindowDelayNS(Path{Hops: 2, SlowestBps: 10e9, RoundTripNS: 5772}, size)
+		if got != want {
+			t.Errorf("%d bytes of TCP: %d ns, want %d", size, got, want)
+		}
+	}
+	// Others bound this flow at 1 of 10 Gbps. Alone, its links would allow 0.95 / 0.5 of 5.
+	hpccParams := ParamsOf(HPCC)
+	h := hpcc{Rates: Rates{2e9, 10e9}, refBps: 5e9, ownBps: 2e9, use: 0.5, windowEnd: 1}
+	h.OnAck(&hpccParams, &AckInfo{AckedBytes: 1, Feedback: 0.9})
+	r := h.Reduction()
+	if math.Abs(r-0.05) > 1e-12 || math.Abs(h.RateBps-1e9) > 1 {
+		t.Errorf("reduction %v, rate %v", r, h.RateBps)
+	}
+	for _, c := range []struct {
+		sum  Sum
+		want int64
+	}{{Sum{0, Never}, Never}, {Sum{0, Never - 1}, Never - 1}, {Sum{0, Never + 1}, Never}, {Sum{1, 0}, Never},
+		{Sum{}, 0}} {
+		got := c.sum.Int64()
+		if got != c.want {
+			t.Errorf("%+v is %d", c.sum, got)
+		}
+	}
+}

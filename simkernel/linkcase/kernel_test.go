@@ -187,7 +187,9 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 		return nil, fmt.Errorf("counters %+v, twin %+v", r.Counters, want.Counters)
 	}
 	if r.Unfinished == 0 && (!slices.Equal(r.CrowdedAtNS, want.CrowdedAtNS) || !slices.Equal(r.CrowdedBytes, want.CrowdedBytes)) {
-		return nil, fmt.Errorf("queues %v at %v, twin %v at %v", r.CrowdedBytes, r.CrowdedAtNS, want.CrowdedBytes, want.CrowdedAtNS)
+		type queues struct{ AtNS, Bytes []float64 }
+		return nil, fmt.Errorf("queues: %s", kerneltest.FirstDifference(queues{r.CrowdedAtNS, r.CrowdedBytes},
+			queues{want.CrowdedAtNS, want.CrowdedBytes}))
 	}
 	return t, nil
 }

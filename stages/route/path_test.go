@@ -31,7 +31,8 @@ func TestSlowestLinks(t *testing.T) {
 		if up != c.upstream || down != c.downstream {
 			t.Errorf("%v, hop %d: %d and %d, want %d and %d", c.bps, c.hop, up, down, c.upstream, c.downstream)
 		}
-		if got := betweenPS(path, c.hop, func(link int32) int64 { return c.bps[link] * 1e9 }); got != c.between {
+		got := betweenPS(path, c.hop, func(link int32) int64 { return c.bps[link] * 1e9 })
+		if got != c.between {
 			t.Errorf("%v, hop %d: %d ps between, want %d", c.bps, c.hop, got, c.between)
 		}
 	}

@@ -76,8 +76,9 @@ func (b *flowBatches) Next(...string) (rec arrow.Record, err error) {
 // flowRecord returns a batch of table flows.
 func flowRecord(rows ...workload.Row) arrow.Record {
 	return columns.RecordOf(schema.Flows, rows, func(r workload.Row) columns.Row {
-		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
-			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic,
+		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes,
+			"start_ns": r.StartNS,
+			"service":  r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic,
 			"connection_id": r.ID, "background": r.Background}
 	})
 }
@@ -100,11 +101,13 @@ func drawnFlows(t testing.TB, r *topology.Router, flows int64) (rows []workload.
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &workload.Workload{MaxLoad: 0.5, Flows: flows, Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 2, Share: 1}}}
+	w := &workload.Workload{MaxLoad: 0.5, Flows: flows,
+		Services: []workload.Service{{Name: "web", Sizes: sizes, Sigma: 2, Share: 1}}}
 	_, err = workload.Generate(t.Context(), r, w, 1, sinkFunc(func(rec arrow.Record) error {
 		rows = columns.Append(rows, rec)
 		for i := range rows {
-			rows[i].Service, rows[i].VNet = "web", ""
+			rows[i].Service = "web"
+			rows[i].VNet = ""
 		}
 		return nil
 	}))
@@ -120,8 +123,10 @@ func TestRouteLaws(t *testing.T) {
 	flows := drawnFlows(t, r, 30_000)
 	p := simkernel.DefaultParams()
 	const firstRow = 1_000_000
-	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
-	stats, err := Flows(context.Background(), model(r), Chunk{3, firstRow, &flowBatches{flows, 7_001}}, Sink{hops, loads})
+	hops := newKept(t, schema.Hops)
+	loads := newKept(t, schema.LinkLoads)
+	stats, err := Flows(context.Background(), model(r), Chunk{3, firstRow, &flowBatches{flows, 7_001}},
+		Sink{hops, loads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +145,8 @@ func TestRouteLaws(t *testing.T) {
 			t.Fatalf("row %d is out of order", k)
 		}
 	}
-	total, packetHops := 0, int64(0)
+	total := 0
+	packetHops := int64(0)
 	type load struct{ flows, bytes, packets, first, last int64 }
 	want := map[int64]*load{}
 	var path []int32
@@ -169,7 +175,8 @@ func TestRouteLaws(t *testing.T) {
 			up, down := slowestLinks(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps })
 			if expect := []int64{int64(l), flows[f].ID, int64(len(path)), flows[f].SizeBytes, flows[f].StartNS,
 				int64(path[0]), before, pathDelay, pathSend, up, down,
-				int64(betweenPS(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps }))}; !slices.Equal(got, expect) {
+				int64(betweenPS(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps }))}; !slices.Equal(got,
+				expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
 			}
 			before += n.Links[l].DelayNS
@@ -220,7 +227,8 @@ func TestRouteLaws(t *testing.T) {
 }
 
 func TestRouteRefusesAndCounts(t *testing.T) {
-	n := topologytest.Wire(t, 6, 3, [2]int32{0, 3}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{3, 5}, [2]int32{4, 5})
+	n := topologytest.Wire(t, 6, 3, [2]int32{0, 3}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{3, 5},
+		[2]int32{4, 5})
 	if err := n.Fail(4, 5); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +236,8 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	table := func(rows ...[4]int64) *flowBatches {
 		b := &flowBatches{each: 10}
 		for _, x := range rows {
-			b.rows = append(b.rows, workload.Row{ID: x[0], Src: int32(x[1]), Dst: int32(x[2]), SizeBytes: x[3], StartNS: 5})
+			b.rows = append(b.rows, workload.Row{ID: x[0], Src: int32(x[1]), Dst: int32(x[2]), SizeBytes: x[3],
+				StartNS: 5})
 		}
 		return b
 	}
@@ -243,7 +252,8 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 		{[4]int64{7, 0, 3, 10}, step.CountUnreachable, "not a host"},
 		{[4]int64{7, 0, 1, 0}, step.CountUnreachable, "flow 7: size of 0 bytes"},
 	} {
-		hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
+		hops := newKept(t, schema.Hops)
+		loads := newKept(t, schema.LinkLoads)
 		m := model(r)
 		m.Unreachable = c.unreachable
 		in := Chunk{Flows: table([4]int64{1, 0, 1, 10}, c.row)}
@@ -255,9 +265,11 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 			t.Errorf("%v: rows were written before the error", c.row)
 		}
 	}
-	hops, loads := newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
+	hops := newKept(t, schema.Hops)
+	loads := newKept(t, schema.LinkLoads)
 	in := table([4]int64{1, 0, 2, 10}, [4]int64{2, 0, 1, 1001}, [4]int64{3, 2, 1, 10})
-	counting, simultaneous := model(r), model(r)
+	counting := model(r)
+	simultaneous := model(r)
 	counting.Unreachable = step.CountUnreachable
 	simultaneous.Acks = step.SimultaneousAcks
 	stats, err := Flows(context.Background(), counting, Chunk{Flows: in}, Sink{hops, loads})
@@ -271,23 +283,29 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 		t.Errorf("rows of the flows: %v", hops.ints["flow_row"])
 	}
 	// Flows of 1,048 B on the wire, which take 838 ns: two from host 0 at 100 ns, and one back at 1,000 ns.
-	hops, loads = newKept(t, schema.Hops), newKept(t, schema.LinkLoads)
+	hops = newKept(t, schema.Hops)
+	loads = newKept(t, schema.LinkLoads)
 	in = table([4]int64{1, 0, 1, 1000}, [4]int64{2, 0, 1, 1000}, [4]int64{3, 1, 0, 1000})
-	in.rows[0].StartNS, in.rows[1].StartNS, in.rows[2].StartNS = 100, 100, 1000
+	in.rows[0].StartNS = 100
+	in.rows[1].StartNS = 100
+	in.rows[2].StartNS = 1000
 	if _, err = Flows(context.Background(), simultaneous, Chunk{Flows: in}, Sink{hops, loads}); err != nil {
 		t.Fatal(err)
 	}
-	if both := loads.ints["both_ns"]; !slices.Equal(both, []int64{776, 776, 776, 776}) {
+	both := loads.ints["both_ns"]
+	if !slices.Equal(both, []int64{776, 776, 776, 776}) {
 		t.Errorf("times in which both directions send: %v", both)
 	}
 	// No flows.
-	if stats, err = Flows(context.Background(), model(r), Chunk{Flows: table()}, Sink{hops, loads}); err != nil ||
+	if stats, err = Flows(context.Background(), model(r), Chunk{Flows: table()},
+		Sink{hops, loads}); err != nil ||
 		stats != (Stats{}) {
 		t.Errorf("no flows: %+v, %v", stats, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Flows(ctx, model(r), Chunk{Flows: table([4]int64{2, 0, 1, 1})}, Sink{hops, loads}); !errors.Is(err,
+	if _, err := Flows(ctx, model(r), Chunk{Flows: table([4]int64{2, 0, 1, 1})},
+		Sink{hops, loads}); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -303,11 +321,25 @@ func BenchmarkRoute(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		hops = 0
-		if _, err := Flows(context.Background(), model(r), Chunk{Flows: &flowBatches{flows, 65_536}}, Sink{count, discard}); err != nil {
+		if _, err := Flows(context.Background(), model(r), Chunk{Flows: &flowBatches{flows, 65_536}},
+			Sink{count, discard}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	per := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(131_072/per/1e6, "Mflows/s")
 	b.ReportMetric(float64(hops)/per/1e6, "Mhops/s")
+}
+
+// smallRow is a flow from host 0 to host 3 of SmallNetwork.
+func smallRow(id, size int64) workload.Row {
+	return workload.Row{ID: id, Dst: 3, SizeBytes: size}
+}
+
+// rowsOf returns column flow_row.
+func rowsOf(c *tables.Memory) (rows []int64) {
+	for _, r := range c.Records {
+		rows = append(rows, columns.Int64s(r, "flow_row")...)
+	}
+	return rows
 }

@@ -42,11 +42,11 @@ func TestOrderByFlow(t *testing.T) {
 		hop int16
 	}
 	var s Sorter
-	for _, base := range []int64{0, -5, 1 << 52} {
+	for _, base := range []int64{0, -1, -5, 1 << 52} {
 		rows := []at{{base + 3, 0}, {base, 1}, {base + 1, 1022}, {base + 1, 1023}, {base + 2, 0}, {base, 0},
-			{base + 1, 0}, {base, 1}}
+			{base + 1, 0}, {base, 1}, {base + 3, 0}}
 		got := s.ByFlow(len(rows), func(i int) (int64, int16) { return rows[i].row, rows[i].hop })
-		if !slices.Equal(got, []int32{5, 1, 7, 6, 2, 3, 4, 0}) {
+		if !slices.Equal(got, []int32{5, 1, 7, 6, 2, 3, 4, 0, 8}) {
 			t.Errorf("from %d: order %v", base, got)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -93,5 +94,25 @@ func TestSample(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d changes, want %d: %v", len(got), len(want), got)
+	}
+}
+
+// An entry of the list whose line has changed would hide nothing, and stay for ever.
+func TestEquivalentsExist(t *testing.T) {
+	for _, e := range equivalents {
+		source, err := os.ReadFile(filepath.Join("..", "..", "..", e.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for line := range strings.Lines(string(source)) {
+			found = found || strings.TrimSpace(line) == e.line && strings.Contains(line, e.text)
+		}
+		if !found || e.why == "" {
+			t.Errorf("%s has no line %q", e.file, e.line)
+		}
+		if !isEquivalent("/root/"+e.file, "\t"+e.line, e.text) || isEquivalent("/root/x.go", e.line, e.text) {
+			t.Errorf("%+v lists other changes", e)
+		}
 	}
 }

@@ -105,7 +105,12 @@ func findSites(ctx context.Context, patterns []string) ([]site, error) {
 // fileSites finds the sites of one file.
 func fileSites(pkg, path string) ([]site, error) {
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(source), "\n")
+	file, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +119,9 @@ func fileSites(pkg, path string) ([]site, error) {
 	var in *function
 	add := func(at token.Pos, text, other string) {
 		where := files.Position(at)
+		if isEquivalent(path, lines[where.Line-1], text) {
+			return
+		}
 		s := site{pkg: pkg, file: path, line: where.Line, offset: where.Offset, text: text, other: other,
 			declared: declared}
 		if in != nil && where.Offset > in.body {

@@ -213,7 +213,7 @@ func (e *env) runVerb(ctx context.Context, c command, args []string) error {
 // updateViews updates the views of the command's lake. err is the error of the command, which takes
 // precedence.
 func (e *env) updateViews(err error) error {
-	if errors.As(err, new(usageError)) || e.lake == "" || e.dryRun {
+	if errors.As(err, new(usageError)) || e.lake == "" || e.dryRun || e.noViews {
 		return err
 	}
 	l, lakeErr := lake.Open(e.lake, false)

@@ -37,6 +37,7 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 
 // A workload of the lake is predicted too, and its lake does not change.
 func TestDryRunOfAWorkload(t *testing.T) {
+	withoutViews(t)
 	tr := newTrace(t)
 	must(t, append(tr.args(tr.lake, tr.first), "--workload", "day", "-q")...)
 	before := files(t, tr.lake)

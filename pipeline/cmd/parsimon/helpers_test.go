@@ -33,11 +33,23 @@ func long(t *testing.T) {
 	}
 }
 
+// noViews has the names of tests whose commands do not write views.
+var noViews sync.Map
+
+// withoutViews lets the commands of a test leave the views of lakes as they are. Writing them takes as long as all
+// else that a command does in a small lake, and queries of the program do not read them.
+func withoutViews(t *testing.T) {
+	t.Helper()
+	noViews.Store(t.Name(), true)
+	t.Cleanup(func() { noViews.Delete(t.Name()) })
+}
+
 // parsimon runs a command line as the shell would.
 func parsimon(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, log bytes.Buffer
 	e := newEnv(&out, &log)
+	_, e.noViews = noViews.Load(t.Name())
 	code = e.main(context.Background(), args)
 	return code, out.String(), log.String()
 }

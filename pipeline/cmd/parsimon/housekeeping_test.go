@@ -124,6 +124,7 @@ func TestGates(t *testing.T) {
 
 // The answer of a sweep of parameters as JSON, which scripts depend on: one run for every combination.
 func TestSweepJSON(t *testing.T) {
+	withoutViews(t)
 	t.Parallel()
 	lake := filepath.Join(t.TempDir(), "lake")
 	args := []string{"sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set",

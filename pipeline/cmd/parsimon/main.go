@@ -68,6 +68,7 @@ type env struct {
 	running string // the name of the command
 	writes  bool   // it commits tables
 	dryRun  bool   // it was asked to commit nothing
+	noViews bool   // the views of the lake are left as they are; set by tests
 	closers closers
 }
 

@@ -1,0 +1,263 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/stages/step"
+	"parsimon/stages/tables"
+	"parsimon/stages/topology"
+	"parsimon/stages/topology/topologytest"
+)
+
+// smallLoads are 10 flows of 100,000 bytes in all, in 100 packets, on link 0 within 100 µs.
+func smallLoads(n *topology.Network) *Loads {
+	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: 50, LastStartNS: 100_050}
+	l.Links[0] = LinkLoad{Flows: 10, Bytes: 100_000, Packets: 100, FirstStartNS: 50, LastStartNS: 100_050}
+	return l
+}
+
+// The load of a link is that of its payload: 100,000 bytes in 100 µs are 80% of 10 Gbps. If all flows start
+// at once, it refers to the time that the busiest link takes, with headers: 104,800 bytes in 83,840 ns.
+func TestLoadOfALink(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	p := simkernel.DefaultParams()
+	l := smallLoads(n)
+	got := l.Load(n.Links[0])
+	if got != 0.8 || l.ReportedLoad(&p, n.Links[0]) != 0.8 || l.Load(n.Links[1]) != 0 {
+		t.Errorf("load %v, reported %v", got, l.ReportedLoad(&p, n.Links[0]))
+	}
+	l.LastStartNS = l.FirstStartNS + 1
+	got = l.Load(n.Links[0])
+	if got != 80_000 {
+		t.Errorf("load within 1 ns: %v", got)
+	}
+	l.LastStartNS = l.FirstStartNS
+	l.busiest = l.Links[0]
+	l.busiestBps = 1e10
+	l.Links[2] = LinkLoad{Flows: 1, Bytes: 10_480, Packets: 11}
+	for link, want := range map[int]float64{0: 100_000.0 / 104_800, 2: 0.1, 4: 0} {
+		got := l.ReportedLoad(&p, n.Links[link])
+		if math.Abs(got-want) > 1e-9 || l.Load(n.Links[link]) != 0 {
+			t.Errorf("link %d: a burst is reported as %v, want %v, and is %v", link, got, want, l.Load(n.Links[link]))
+		}
+	}
+	got = l.Links[0].BusyNS(1e10, &p)
+	if got != 83_840 {
+		t.Errorf("busy for %v ns", got)
+	}
+}
+
+// ACKs of 100 packets are 6,000 bytes in 100 µs, or 480 Mbps. They are not sent faster than the packets.
+// With the times in which both directions send, they count for that part. Each link keeps a tenth of its
+// bandwidth for data.
+func TestBandwidthThatAcksLeave(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	p := simkernel.DefaultParams()
+	for _, c := range []struct {
+		name    string
+		reverse LinkLoad
+		spanNS  int64
+		want    float64
+	}{
+		{"spread", LinkLoad{Flows: 1, Packets: 100, Bytes: 100_000}, 100_000, 1e10 - 480e6},
+		{"a burst", LinkLoad{Flows: 1, Packets: 100, Bytes: 100_000}, 0, 1e10 - 1e10*60.0/1048},
+		{"as fast as they are sent", LinkLoad{Flows: 1, Packets: 100, Bytes: 100_000}, 83_000,
+			1e10 - 1e10*60.0/1048},
+		{"packets of a byte", LinkLoad{Flows: 1, Packets: 100, Bytes: 100}, 0, 1e9},
+		{"none", LinkLoad{}, 0, 1e10},
+	} {
+		l := &Loads{Links: make([]LinkLoad, len(n.Links))}
+		l.Links[1] = c.reverse
+		l.Links[1].FirstStartNS = 7
+		l.Links[1].LastStartNS = 7 + c.spanNS
+		got := l.AvailableBps(&p, n.Links[0])
+		if math.Abs(float64(got)-c.want) > 1 {
+			t.Errorf("%s: %d bps, want %v", c.name, got, c.want)
+		}
+	}
+	// Both directions send for 40 µs of the link's 83,840 ns: ACKs of 60 bytes for 1,108.
+	l := smallLoads(n)
+	l.Links[1] = LinkLoad{Flows: 1, Packets: 100, Bytes: 100_000, BothNS: 40_000}
+	l.Simultaneous = true
+	got := l.AvailableBps(&p, n.Links[0])
+	want := 1e10 * (1 - 60.0/1108*40_000/83_840)
+	if math.Abs(float64(got)-want) > 1 {
+		t.Errorf("%d bps, want %v", got, want)
+	}
+	s := l.Stat(&p, n.Links[0], tables.LinkCounters{PacketsSent: 5})
+	if s.LinkID != 0 || s.SrcNode != 0 || s.DstNode != 4 || s.BandwidthBps != 1e10 ||
+		s.AvailableBps != l.AvailableBps(&p, n.Links[0]) ||
+		s.Flows != 10 || s.Bytes != 100_000 || s.Packets != 100 || s.Load != 0.8 || s.PacketsSent != 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Chunks add up, times are the first and the last, and the busiest link is the one that takes longest.
+func TestLoadsOfChunks(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	n.Links[2].BandwidthBps = 1e9
+	write := func(rows ...linkLoad) *tables.Memory {
+		var m tables.Memory
+		if err := loadTable.Write(&m, rows); err != nil {
+			t.Fatal(err)
+		}
+		return &m
+	}
+	l, err := ReadLoads(n, write(
+		linkLoad{0, 0, LinkLoad{1, 5000, 5, 70, 90, 0}}, linkLoad{2, 0, LinkLoad{1, 1000, 1, 80, 85, 0}},
+		linkLoad{0, 1, LinkLoad{2, 300, 3, 60, 80, 0}}, linkLoad{7, 1, LinkLoad{3, 2000, 2, 65, 95, 0}}).Read())
+	if err != nil || l.Links[0] != (LinkLoad{3, 5300, 8, 60, 90, 0}) || l.FirstStartNS != 60 ||
+		l.LastStartNS != 95 ||
+		l.Simultaneous || l.busiestBps != 1e9 || l.busiest.Bytes != 1000 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	// Flows have a path if they leave a host: links 0, 2, 4 and 6 do. Packets count at each link.
+	flows, hops := l.Totals(n)
+	if flows != 4 || hops != 11 {
+		t.Errorf("%d flows and %d packet-hops", flows, hops)
+	}
+	if l, err = ReadLoads(n, write(linkLoad{0, 0, LinkLoad{1, 5, 1, 7, 7, 2}}).Read()); err != nil ||
+		!l.Simultaneous {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, id := range []int32{-1, 8} {
+		_, err := ReadLoads(n, write(linkLoad{LinkID: id}).Read())
+		if err == nil || !strings.Contains(err.Error(), "which has 8 links") {
+			t.Errorf("link %d: %v", id, err)
+		}
+	}
+}
+
+// Ranges of links have about the same number of packets, those of links that count. Without a number,
+// ranges have 500,000 flows, but there are at least 16, and more flows in each if there would be more than
+// 64.
+func TestRangesOfLinks(t *testing.T) {
+	loads := func(links int, flows, packets int64) *Loads {
+		return &Loads{Links: slices.Repeat([]LinkLoad{{Flows: flows, Packets: packets}}, links)}
+	}
+	text := func(all []LinkRange) string {
+		var s []string
+		for _, r := range all {
+			s = append(s, fmt.Sprintf("%d-%d: %d, %d", r.Lo, r.Hi, r.Flows, r.Packets))
+		}
+		return strings.Join(s, "; ")
+	}
+	even := func(link int32) bool { return link%2 == 0 }
+	uneven := loads(6, 1, 10)
+	uneven.Links[2].Packets = 100
+	for _, c := range []struct {
+		loads  *Loads
+		wants  func(int32) bool
+		ranges int
+		want   string
+	}{
+		{loads(6, 1, 10), EveryLink, 3, "0-2: 2, 20; 2-4: 2, 20; 4-6: 2, 20"},
+		{loads(6, 1, 10), even, 3, "0-2: 2, 10; 2-4: 2, 10; 4-6: 2, 10"},
+		{loads(6, 1, 10), EveryLink, 1, "0-6: 6, 60"},
+		{loads(2, 1, 10), EveryLink, 5, "0-1: 1, 10; 1-2: 1, 10"},
+		{uneven, EveryLink, 3, "0-2: 2, 20; 2-3: 1, 100; 3-6: 3, 30"},
+		{loads(3, 0, 0), EveryLink, 2, "0-3: 0, 0"},
+	} {
+		got := text(c.loads.Cut(c.wants, c.ranges))
+		if got != c.want {
+			t.Errorf("%d ranges: %s, want %s", c.ranges, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		flows int64
+		want  int
+	}{{1, 16}, {8_000, 16}, {8_001, 17}, {32_000, 64}, {100_000, 64}, {200_000, 100}} {
+		l := loads(1000, c.flows, c.flows)
+		got := len(l.Cut(EveryLink, 0))
+		if got != c.want {
+			t.Errorf("%d flows: %d ranges, want %d", 1000*c.flows, got, c.want)
+		}
+	}
+}
+
+// A round trip is that of a full packet and its ACK: 2 × (1,000 + 838 + 48) ns by one link and its reverse.
+func TestRoundTripOfAPath(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	p := simkernel.DefaultParams()
+	n.Links[7].BandwidthBps = 4e10
+	n.Links[6].DelayNS = 1500
+	for want, path := range map[int64][]int32{0: nil, 2886: {0}, 2886 + 2500 + 210 + 48: {0, 7}} {
+		got := RoundTripNS(n, &p, path)
+		if got != want {
+			t.Errorf("%v: %d ns, want %d", path, got, want)
+		}
+	}
+	got := betweenPS([]int32{0, 1, 2}, 2, func(int32) int64 { return 1000 })
+	if got != math.MaxInt32 {
+		t.Errorf("a slow link: %d ps", got)
+	}
+}
+
+// A flow of more packets than a simulation can number is refused, but its load is known.
+func TestLargestFlow(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	m := model(topologytest.MustRouter(t, n, 1))
+	for packets, want := range map[int64]bool{1 << 28: true, 1<<28 + 1: false} {
+		var hops, loads tables.Memory
+		in := func() Chunk {
+			b := &flowBatches{each: 1}
+			b.rows = append(b.rows, smallRow(1, 1000*packets))
+			return Chunk{Flows: b}
+		}
+		_, err := Flows(t.Context(), m, in(), Sink{&hops, &loads})
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(),
+			"at most 2^28 (268435456000 bytes)") {
+			t.Errorf("%d packets: %v", packets, err)
+		}
+		stats, err := Flows(t.Context(), m, in(), Sink{nil, &loads})
+		if err != nil || stats.PacketHops != 2*packets {
+			t.Errorf("loads of %d packets: %+v, %v", packets, stats, err)
+		}
+	}
+}
+
+// A compute step has no hops. A flow of no bytes to another host is an error, also if compute steps are not.
+func TestComputeSteps(t *testing.T) {
+	for _, c := range []struct {
+		src, dst int32
+		size     int64
+		want     bool
+	}{{1, 1, 0, true}, {1, 1, 1, false}, {1, 2, 0, false}} {
+		if ComputeStep(c.src, c.dst, c.size) != c.want {
+			t.Errorf("%+v", c)
+		}
+	}
+	n := topologytest.SmallNetwork(t)
+	m := model(topologytest.MustRouter(t, n, 1))
+	var hops, loads tables.Memory
+	b := &flowBatches{each: 10}
+	wait := smallRow(1, 0)
+	wait.Dst = wait.Src
+	b.rows = append(b.rows, wait, smallRow(2, 1000))
+	stats, err := Flows(t.Context(), m, Chunk{FirstRow: 5, Flows: b}, Sink{&hops, &loads})
+	if err != nil || stats != (Stats{PacketHops: 2}) || !slices.Equal(rowsOf(&hops), []int64{6, 6}) {
+		t.Errorf("%+v, rows %v, %v", stats, rowsOf(&hops), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.rows = append(b.rows, smallRow(3, 1000))
+	_, err = Flows(ctx, m, Chunk{Flows: b}, Sink{nil, &loads})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("loads of a run that was stopped: %v", err)
+	}
+	s := Step(m, &step.Step{})
+	if s.Sharing != step.ByScenario || s.Cut.By != step.ByFlows {
+		t.Errorf("%+v", s)
+	}
+	if !IsUnreachable(fmt.Errorf("flow 1: %w", &topology.UnreachableError{})) ||
+		IsUnreachable(errors.New("no path")) {
+		t.Error("errors of unreachable flows")
+	}
+}
