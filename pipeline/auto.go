@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"parsimon/pipeline/catalog"
@@ -34,53 +33,9 @@ const (
 // 21 minutes of processor time.
 const DefaultExactLimit = 10_000_000_000
 
-// A workSize holds the quantities that determine the processor time of an estimate.
-type workSize struct {
-	hosts      int
-	flows      int64
-	packetHops int64   // packets × links of their paths
-	loadedHops float64 // flows × the loads of the links of their paths
-}
-
-// Constants of the processor time, in ns on two workers, of a simulation of the whole network (exact) and of
-// two passes of link cases. "make bench-exact" measures both. datasets/results/prediction.md lists the errors
-// of the predictions.
-//
-// A packet-hop of the whole network costs more with more hosts, because their state does not fit into the
-// caches. The cost is interpolated between the two measured numbers of hosts, in the logarithm of the number
-// of hosts.
-const (
-	exactHopNS     = 100 // with smallHosts or fewer
-	exactHopMostNS = 126 // with largeHosts or more
-	smallHosts     = 256
-	largeHosts     = 6144
-	exactFlowNS    = 10_000
-
-	passesHopNS = 30
-	// Of two passes, per flow and link with a load of 1, for observing the queues that a flow meets there.
-	passesLoadedHopNS = 20_000
-)
-
-// exactNS predicts the processor time, in ns, of a simulation of the whole network.
-func (w workSize) exactNS() float64 {
-	grown := math.Log(float64(max(1, w.hosts))/smallHosts) / math.Log(float64(largeHosts)/smallHosts)
-	hopNS := exactHopNS + min(1, max(0, grown))*(exactHopMostNS-exactHopNS)
-	return float64(w.packetHops)*hopNS + float64(w.flows)*exactFlowNS
-}
-
-// ExactSeconds predicts the processor time of a simulation of the whole network, in seconds.
-func ExactSeconds(hosts int, flows, packetHops int64) float64 {
-	return workSize{hosts: hosts, flows: flows, packetHops: packetHops}.exactNS() / 1e9
-}
-
-// twoPassesNS predicts the processor time, in ns, of two passes of link cases.
-func (w workSize) twoPassesNS() float64 {
-	return float64(w.packetHops)*passesHopNS + w.loadedHops*passesLoadedHopNS
-}
-
 // affordable reports whether the whole network is simulated without running two passes first.
 func (w workSize) affordable() bool {
-	return w.exactNS() <= max(affordableNS, affordableRatio*w.twoPassesNS())
+	return w.exactNS(choosingWorkers) <= max(affordableNS, affordableRatio*w.twoPassesNS())
 }
 
 // estimateAuto makes an automatic estimate.
@@ -95,10 +50,12 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 		return err
 	}
 	if exact {
+		e.announce(first.workSize)
 		return e.run(ctx)
 	}
 	e.Log.Info().Int64("packet_hops", first.packetHops).Msg("link cases: " + why)
 	e.variant = Variant{Estimator: estimators.Flow, Passes: MaxPasses}
+	e.announce(first.workSize)
 	return e.throughPasses(ctx, first.unable == nil && first.packetHops <= e.exactLimit())
 }
 
@@ -175,21 +132,14 @@ type firstLook struct {
 
 // look runs the first stages of the plan, up to and including route.
 func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
-	plan := e.Plan()
-	route := plan.Writer(schema.LinkLoads)
-	if err := e.exec.Run(ctx, plan[:slices.Index(plan, route)+1]); err != nil {
-		return first, e.forgetUnborn(err)
-	}
-	g, err := e.Generated()
+	loads, err := e.route(ctx)
 	if err != nil {
+		return first, err
+	}
+	if first.workSize, err = e.sizeOf(loads); err != nil {
 		return first, err
 	}
 	first.whole = e.Refuse(Variant{Estimator: estimators.Flow}, e.For) != nil
-	loads, err := Loads(e)
-	if err != nil {
-		return first, err
-	}
-	first.workSize = e.sizeOf(g, loads)
 	first.unable = exact.Check(e.method(), loads)
 	reasons := diagnose.ReasonsForWholeNetwork(e.method(), loads)
 	first.insufficient = len(reasons) > 0
@@ -199,14 +149,14 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	return first, err
 }
 
-// sizeOf returns the quantities that determine the processor time of an estimate of these flows.
-func (e *Estimation) sizeOf(g Generated, loads *route.Loads) workSize {
-	w := workSize{hosts: len(e.Network.Hosts()), flows: g.Flows}
-	_, w.packetHops = loads.Totals(e.Network)
-	for id, l := range loads.Links {
-		w.loadedHops += float64(float64(l.Flows) * loads.Load(e.Network.Links[id]))
+// route runs the first stages of the plan, up to and including route, and returns the loads of the links.
+func (e *Estimation) route(ctx context.Context) (*route.Loads, error) {
+	plan := e.Plan()
+	last := plan.Writer(schema.LinkLoads)
+	if err := e.exec.Run(ctx, plan[:slices.Index(plan, last)+1]); err != nil {
+		return nil, e.forgetUnborn(err)
 	}
-	return w
+	return Loads(e)
 }
 
 // CanBeExact reports whether an automatic estimate could simulate the whole network. It runs the first

@@ -65,6 +65,17 @@ func (e *Estimation) Estimate(ctx context.Context) error {
 	if e.variant.Auto {
 		return estimateAuto(ctx, e)
 	}
+	if e.Spec.Windows == nil && !e.Ephemeral && e.Shard.Count == 0 {
+		loads, err := e.route(ctx)
+		if err != nil {
+			return err
+		}
+		size, err := e.sizeOf(loads)
+		if err != nil {
+			return err
+		}
+		e.announce(size)
+	}
 	return e.run(ctx)
 }
 

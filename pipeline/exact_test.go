@@ -151,20 +151,3 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("estimates %v", status.Scenarios[0].Variants)
 	}
 }
-
-// The model of processor time finds small networks affordable, and grows with each of its inputs.
-func TestWorkModel(t *testing.T) {
-	small := workSize{hosts: 256, flows: 50_000, packetHops: 29_000_000, loadedHops: 60_000}
-	if !small.affordable() {
-		t.Error("a small network is not affordable")
-	}
-	for _, more := range []workSize{
-		{6144, small.flows, small.packetHops, small.loadedHops},
-		{256, 2 * small.flows, small.packetHops, small.loadedHops},
-		{256, small.flows, 2 * small.packetHops, small.loadedHops},
-	} {
-		if more.exactNS() <= small.exactNS() {
-			t.Errorf("%+v costs no more", more)
-		}
-	}
-}

@@ -2,7 +2,11 @@ package pipeline
 
 import (
 	"context"
+	"math"
 
+	"github.com/rs/zerolog"
+
+	"parsimon/schema"
 	"parsimon/stages/estimators"
 )
 
@@ -23,9 +27,14 @@ type Forecast struct {
 
 // EstimatorCosts are the predicted costs of one estimator.
 type EstimatorCosts struct {
-	Estimator  string  `json:"estimator"`
-	CPUSeconds float64 `json:"cpu_seconds"`
-	DiskBytes  int64   `json:"disk_bytes"` // of the tables that are kept
+	Estimator string `json:"estimator"`
+	Cost
+	DiskBytes int64 `json:"disk_bytes"` // of the tables that are kept
+}
+
+// add adds the costs of an estimator.
+func (f *Forecast) add(by estimators.Name, cost Cost, diskBytes int64) {
+	f.Estimators = append(f.Estimators, EstimatorCosts{by.String(), cost, diskBytes})
 }
 
 // Costs that do not depend on the packets. startSeconds is the processor time of the start of every run
@@ -38,8 +47,8 @@ const (
 )
 
 // Forecast runs the first stages of the plan, up to and including route, and predicts the costs of the
-// others.
-func (e *Estimation) Forecast(ctx context.Context) (*Forecast, error) {
+// others on a number of cores.
+func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error) {
 	e.variant = Variant{Estimator: estimators.Exact}
 	first, err := look(ctx, e)
 	if err != nil {
@@ -59,9 +68,7 @@ func (e *Estimation) Forecast(ctx context.Context) (*Forecast, error) {
 	}
 	f := &Forecast{Hosts: first.hosts, Flows: first.flows, PacketHops: first.packetHops, Reason: why,
 		AskedLoad: g.ExpectedMaxLoad}
-	var hops int64
-	for id, l := range loads.Links {
-		hops += l.Flows
+	for id := range loads.Links {
 		f.MaxLoad = max(f.MaxLoad, loads.Load(e.Network.Links[id]))
 	}
 	status, err := ReadScenarioStatus(e.Lake, e.ID(), false)
@@ -73,18 +80,69 @@ func (e *Estimation) Forecast(ctx context.Context) (*Forecast, error) {
 		bytes += s.Bytes
 	}
 	if first.unable == nil {
-		f.Estimators = append(f.Estimators, EstimatorCosts{estimators.Exact.String(),
-			startSeconds + first.exactNS()/1e9, bytes + exactHopBytes*hops})
+		cost := first.cost(estimators.Exact, cores)
+		f.add(estimators.Exact, cost, bytes+exactHopBytes*first.hops)
 	}
 	if !first.whole {
-		f.Estimators = append(f.Estimators, EstimatorCosts{estimators.Flow.String(),
-			startSeconds + first.twoPassesNS()/1e9, bytes + flowHopBytes*hops})
+		cost := first.cost(estimators.Flow, cores)
+		f.add(estimators.Flow, cost, bytes+flowHopBytes*first.hops)
 	}
 	f.Estimator = estimators.Flow.String()
 	if exact {
 		f.Estimator = estimators.Exact.String()
 	}
 	return f, nil
+}
+
+// Cost predicts how long the estimate takes on a number of cores. It runs the first stages of the plan, up to
+// and including route. It is that of the estimator with which an automatic estimate begins.
+func (e *Estimation) Cost(ctx context.Context, cores int) (Cost, error) {
+	asked := e.variant
+	if asked.Auto {
+		e.variant = Variant{Estimator: estimators.Exact}
+	}
+	first, err := look(ctx, e)
+	e.variant = asked
+	if err != nil {
+		return Cost{}, err
+	}
+	by := asked.Estimator
+	if asked.Auto {
+		exact, _, err := e.choose(&first)
+		if err != nil {
+			return Cost{}, err
+		}
+		by = estimators.Flow
+		if exact {
+			by = estimators.Exact
+		}
+	}
+	return first.cost(by, cores), nil
+}
+
+// announce logs how long the estimate is expected to take, unless it is complete or only a part of it runs in
+// this process.
+func (e *Estimation) announce(w workSize) {
+	_, incomplete := e.Records(schema.Slowdowns)
+	if incomplete == nil || e.Ephemeral || e.Shard.Count > 0 {
+		return
+	}
+	w.cost(e.variant.Estimator, e.Workers).Announce(e.Log.Info())
+}
+
+// Announce logs a predicted cost, before the work begins.
+func (c Cost) Announce(line *zerolog.Event) {
+	line.Float64("seconds", round(c.Seconds)).Float64("cpu_seconds", round(c.CPUSeconds)).
+		Msg("forecast: the seconds that this will take if no other program uses the cores")
+}
+
+// round returns a number with two digits.
+func round(x float64) float64 {
+	if x <= 0 {
+		return 0
+	}
+	digit := math.Pow(10, math.Floor(math.Log10(x))-1)
+	return math.Round(x/digit) * digit
 }
 
 // The peak memory of an estimate with one worker, DuckDB included: memoryBase, and an amount for each host

@@ -114,6 +114,15 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings)
 	}
 	schedule := newSchedule(o.Settings, len(p.Runs), need)
 	p.AtOnce = schedule.atOnce
+	first, err := p.Runs[0].open(ctx, plan, o)
+	if err != nil {
+		return err
+	}
+	err = schedule.announce(ctx, first, o.Settings)
+	first.Close()
+	if err != nil {
+		return err
+	}
 	return schedule.each(ctx, "runs", func(ctx context.Context, i int, settings pipeline.Settings) error {
 		how := o
 		how.Settings = settings

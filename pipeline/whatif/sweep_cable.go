@@ -90,6 +90,9 @@ func (s *sweeper) estimateEach(ctx context.Context, cables [][2]int32) error {
 	}
 	schedule := newSchedule(s.o.Settings, len(cables), needBytes)
 	s.AtOnce = schedule.atOnce
+	if err := schedule.announce(ctx, s.base, s.o.Settings); err != nil {
+		return err
+	}
 	s.Cables = make([]SweptCable, len(cables))
 	return schedule.each(ctx, "cables", func(ctx context.Context, i int, o pipeline.Settings) (err error) {
 		s.Cables[i], err = s.one(ctx, cables[i], o)

@@ -54,6 +54,7 @@ func measurements() []measurement {
 			"interrupted", repeatPaper},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
+		{"forecast", "SCENARIO", "the time that a run predicts, and the time that it takes", measureForecast},
 		{"bench-exact", "SCENARIO", "two passes of link cases against the whole network", benchExact},
 	}
 }

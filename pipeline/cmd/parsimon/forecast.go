@@ -11,6 +11,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/schema/units"
+	"parsimon/stages/topology"
 )
 
 // A prediction is the answer of run --dry-run.
@@ -60,7 +61,8 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	f, err := run.Forecast(ctx)
+	cores := cmp.Or(v.cores, runtime.NumCPU())
+	f, err := run.Forecast(ctx, cores)
 	run.Close()
 	if err == nil && !slices.Contains(known, run.ID()) {
 		_, err = pipeline.Remove(ctx, run.Lake, pipeline.Removal{Scenarios: []string{string(run.ID())}})
@@ -68,7 +70,7 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p := &prediction{ScenarioID: string(run.ID()), Name: sc.Name, Forecast: f, Cores: cmp.Or(v.cores, runtime.NumCPU()),
+	p := &prediction{ScenarioID: string(run.ID()), Name: sc.Name, Forecast: f, Cores: cores,
 		MemoryBytes: cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)}
 	return v.write(v.stdout, p, p.text())
 }
@@ -84,12 +86,12 @@ func (p *prediction) text() *text.Answer {
 	}
 	a.Linef("load of the most loaded link: %s, with headers%s", text.Figure(p.MaxLoad), asked)
 	a.Linef("")
-	t := a.Table("estimator", "cpu_s", "least_seconds", "disk_mb")
+	t := a.Table("estimator", "cpu_s", "seconds", "disk_mb")
 	for _, e := range p.Estimators {
-		t.Add(e.Estimator, e.CPUSeconds, e.CPUSeconds/float64(p.Cores), float64(e.DiskBytes)/1e6)
+		t.Add(e.Estimator, e.CPUSeconds, e.Seconds, float64(e.DiskBytes)/1e6)
 	}
-	a.Linef("cpu_s: processor time, predicted from runs that were measured on two cores; least_seconds: computed, "+
-		"processor time / %d cores", p.Cores)
+	a.Linef("cpu_s: processor time of all cores; seconds: on %s that no other program uses. Both are predicted "+
+		"from runs that were measured on two cores.", topology.Count(p.Cores, "core"))
 	a.Linef("memory: at most %sB (--memory-limit)", units.Human(float64(p.MemoryBytes)))
 	a.Linef("--estimator auto takes %s: %s", p.Estimator, p.Reason)
 	return a
