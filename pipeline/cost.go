@@ -116,7 +116,9 @@ func (w workSize) exactNS(workers int) float64 {
 // ExactSeconds predicts the processor time of a simulation of the whole network, in seconds.
 func ExactSeconds(hosts int, flows, packetHops int64) float64 {
 	const hopsOfAFlow = 4
-	w := workSize{hosts: hosts, links: 2 * hosts, flows: flows, hops: hopsOfAFlow * flows, packetHops: packetHops}
+	w := workSize{
+		hosts: hosts, links: 2 * hosts, flows: flows, hops: hopsOfAFlow * flows, packetHops: packetHops,
+	}
 	return w.exactNS(choosingWorkers) / 1e9
 }
 
@@ -170,11 +172,14 @@ func (e *Estimation) sizeOf(loads *route.Loads) (workSize, error) {
 		w.loadedHops += float64(float64(l.Flows) * loads.Load(link))
 		delayNS += float64(l.Flows) * float64(link.DelayNS)
 	}
-	w.demanding = !e.Spec.Switches.IsZero() || e.Spec.Classes != nil || e.Spec.Params.Transport.Traits().AckClocked
+	traits := e.Spec.Params.Transport.Traits()
+	w.demanding = !e.Spec.Switches.IsZero() || e.Spec.Classes != nil || traits.AckClocked
 	f := &fluid{params: &e.Spec.Params, accessBps: accessBps(e.Network), flowsOf: g.Flows}
 	f.roundTripNS = int64(2 * delayNS / float64(max(1, g.Flows)))
 	err = f.read(e)
-	w.active = f.meanActive()
+	if !g.Closed() { // otherwise flows wait for others and do not start together
+		w.active = f.meanActive()
+	}
 	w.windows = f.windows(e.windowNS(loads), float64(2*w.packetHops))
 	return w, err
 }

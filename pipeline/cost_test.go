@@ -11,7 +11,9 @@ import (
 // The model of processor time finds small networks affordable, and grows with each of its inputs. Otherwise,
 // an automatic estimate chooses an estimator that takes far longer.
 func TestCostGrowsWithEachInput(t *testing.T) {
-	small := workSize{hosts: 256, links: 700, flows: 50_000, hops: 200_000, packetHops: 29_000_000, loadedHops: 60_000}
+	small := workSize{
+		hosts: 256, links: 700, flows: 50_000, hops: 200_000, packetHops: 29_000_000, loadedHops: 60_000,
+	}
 	if !small.affordable() {
 		t.Error("a small network is not affordable")
 	}

@@ -32,7 +32,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -47,6 +46,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/together"
 )
 
 // Settings control how an Executor works. None of them changes the rows of a table.
@@ -402,7 +402,7 @@ func removeStage(session *lake.Session, s *Stage) error {
 }
 
 // Parallel calls do for each of n items, in order, on at most the given number of workers. The first error
-// stops the other workers before their next item.
+// stops the other workers before their next item. A panic is an error, too.
 func Parallel(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, workers))
@@ -412,7 +412,12 @@ func Parallel(ctx context.Context, workers, n int, do func(ctx context.Context, 
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			return do(ctx, i)
+			var err error
+			fault := together.Catch(func() { err = do(ctx, i) })
+			if fault != nil {
+				return fault
+			}
+			return err
 		})
 	}
 	return g.Wait()
@@ -567,16 +572,16 @@ func (e *PanicError) Error() string {
 		strings.Join(e.Tables, " or "), e.Value)
 }
 
-// guard calls do, which reads the tables that a stage declares, and converts a panic to an error.
+// guard calls do, which reads the tables that a stage declares, and converts a panic to an error. It also
+// recognizes the panic of a goroutine that do has waited for.
 func guard(s *Stage, do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			tables := names.Of(s.Reads, func(o Output) string { return o.Table.Name })
-			slices.Sort(tables)
-			err = &PanicError{p, slices.Compact(tables), debug.Stack()}
-		}
-	}()
-	return do()
+	fault := together.Catch(func() { err = do() })
+	if fault == nil && !errors.As(err, &fault) {
+		return err
+	}
+	tables := names.Of(s.Reads, func(o Output) string { return o.Table.Name })
+	slices.Sort(tables)
+	return &PanicError{fault.Value, slices.Compact(tables), fault.Stack}
 }
 
 // commit installs the files of the attempt. It does not write the task's record.

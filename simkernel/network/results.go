@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"parsimon/schema/together"
 	"parsimon/simkernel"
 )
 
@@ -78,7 +79,10 @@ func (c *collector) run() error {
 	var err error
 	for parts := range c.parts {
 		if err == nil && c.finished != nil {
-			err = c.finished(c.merge(parts))
+			fault := together.Catch(func() { err = c.finished(c.merge(parts)) })
+			if fault != nil {
+				err = fault
+			}
 			c.failed.Store(err != nil)
 		}
 		for i := range parts {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 
+	"parsimon/schema/together"
 	"parsimon/simkernel"
 	"parsimon/simkernel/network/workers"
 )
@@ -12,7 +13,8 @@ import (
 // Run simulates the whole workload with at most that many workers at a time, and not more than there are
 // processors. It calls finished, if not nil, with a few thousand flows at a time in the order of their
 // delivery, from another goroutine but never from two at once; the Results are valid until it returns.
-// Invalid rows of the workload, errors of its source and of finished, and the end of ctx end the simulation.
+// Invalid rows of the workload, errors of its source and of finished, and the end of ctx end the simulation. So
+// do panics of any goroutine, which are returned as *together.Panic.
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
 	return n.run(ctx, min(workers, runtime.GOMAXPROCS(0)), nil, finished)
 }
@@ -39,11 +41,15 @@ func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finish
 		defer close(collected)
 		collectErr = c.run()
 	})
-	err := n.steps(ctx, workers, f, c)
+	var err error
+	fault := together.Catch(func() { err = n.steps(ctx, workers, f, c) })
 	close(c.parts)
 	<-collected
 	close(stop)
 	all.Wait()
+	if fault != nil {
+		return fault
+	}
 	if err == nil {
 		err = collectErr
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"parsimon/schema/together"
 	"parsimon/simkernel"
 )
 
@@ -75,7 +76,7 @@ type feed struct {
 // run sends batches until the workload ends, a row is invalid, or stop is closed.
 func (f *feed) run(stop <-chan struct{}) {
 	for {
-		b := f.next()
+		b := f.nextOrFault()
 		select {
 		case f.batches <- b:
 		case <-stop:
@@ -85,6 +86,15 @@ func (f *feed) run(stop <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// nextOrFault is next for a goroutine of its own: a panic becomes an error.
+func (f *feed) nextOrFault() (b *batch) {
+	fault := together.Catch(func() { b = f.next() })
+	if fault != nil {
+		return &batch{err: fault, last: true}
+	}
+	return b
 }
 
 func (f *feed) next() *batch {

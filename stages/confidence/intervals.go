@@ -6,13 +6,13 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
+	"parsimon/schema/together"
 	"parsimon/stages/rng"
 	"parsimon/stages/workload"
 )
@@ -321,11 +321,10 @@ func (x *Intervals) Rows() []Interval {
 			of = append(of, g)
 		}
 	}
-	var both sync.WaitGroup
-	for half := range 2 { // the groups are independent of each other
-		both.Go(func() {
+	every2nd := func(from int) func() { // the groups are independent of each other
+		return func() {
 			var c, inCases cumulative
-			for i := half; i < len(of); i += 2 {
+			for i := from; i < len(of); i += 2 {
 				c = of[i].counts.accumulate(c)
 				inCases = of[i].inCases.accumulate(inCases)
 				for n := range Quantiles {
@@ -337,9 +336,9 @@ func (x *Intervals) Rows() []Interval {
 					}
 				}
 			}
-		})
+		}
 	}
-	both.Wait()
+	together.Run(every2nd(0), every2nd(1))
 	for i := range out {
 		x.addMethod(binOf[i], &out[i])
 	}

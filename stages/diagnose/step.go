@@ -5,10 +5,10 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/together"
 	"parsimon/stages/confidence"
 	"parsimon/stages/route"
 	"parsimon/stages/step"
@@ -181,10 +181,8 @@ func (r *reader) findings(ctx context.Context) (*Findings, error) {
 	}
 	f := &Findings{Loads: r.loads}
 	tails := groups.Tails()
-	var bootstrap sync.WaitGroup // runs while the flows are read again
-	bootstrap.Go(func() { f.Intervals = groups.Rows() })
-	f.Watch, err = r.watch(ctx, tails)
-	bootstrap.Wait()
+	bootstrap := func() { f.Intervals = groups.Rows() } // runs while the flows are read again
+	together.Run(bootstrap, func() { f.Watch, err = r.watch(ctx, tails) })
 	if r.Clustered {
 		for i := range f.Intervals {
 			f.Intervals[i].Lo = math.NaN()

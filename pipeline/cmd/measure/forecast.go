@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 )
 
@@ -25,17 +26,20 @@ const forecastCores = 2
 
 // measureForecast compares the time that run predicts with the time that the run then takes.
 func measureForecast(ctx context.Context, b *bench) {
-	b.printf("What `run --dry-run --cores 2` predicts for the estimator that the run chooses, and the run itself: cache " +
-		"off, two workers, one run each. Elapsed time is as predicted only if no other program uses the cores; " +
-		"processor time depends less on them. The error is that of the prediction: -50%% is half of what the run took.")
+	b.printf("What `run --dry-run --cores 2` predicts for the estimator that the run chooses, and the run itself: " +
+		"cache off, two workers, one run each. Elapsed time is as predicted only if no other program uses the " +
+		"cores; processor time depends less on them. The error is that of the prediction: -50%% is half of what " +
+		"the run took.\n")
 	b.header("scenario", "hosts", "M packet-hops", "estimator", "processor, s: predicted", "taken", "error",
 		"elapsed, s: predicted", "taken")
 	errors := figures{}
 	for _, s := range b.forecastScenarios() {
 		var p predicted
-		b.decode(b.parsimon(ctx, append([]string{"run", "--dry-run", "--cores", fmt.Sprint(forecastCores), "--lake",
-			b.lake(), "--format", "json"}, s.flags...)...), &p)
-		e := b.run(ctx, b.lake(), append([]string{"--cache", "off", "--workers", fmt.Sprint(forecastCores)}, s.flags...)...)
+		dry := []string{"run", "--dry-run", "--cores", strconv.Itoa(forecastCores)}
+		dry = append(dry, "--lake", b.lake(), "--format", "json")
+		b.decode(b.parsimon(ctx, append(dry, s.flags...)...), &p)
+		how := []string{"--cache", "off", "--workers", strconv.Itoa(forecastCores)}
+		e := b.run(ctx, b.lake(), append(how, s.flags...)...)
 		if b.err != nil {
 			return
 		}
@@ -56,10 +60,11 @@ func measureForecast(ctx context.Context, b *bench) {
 // forecastScenarios returns shipped scenarios of many kinds, and made ones that are hard to predict: tiny
 // networks, idle ones, long cables, and bursts of flows that start together.
 func (b *bench) forecastScenarios() (all []source) {
-	names := b.names([]string{"held-out/microbursts"}, []string{"small", "wan", "two-jobs", "fabrics", "accuracy/incast",
-		"constants/jumbo-9000", "held-out/100g", "held-out/dumbbell", "held-out/few-senders", "held-out/long-cables",
-		"held-out/microbursts", "held-out/mixed-hosts", "held-out/one-size", "held-out/one-switch",
-		"held-out/random-graph"})
+	names := b.names([]string{"held-out/microbursts"}, []string{
+		"small", "wan", "two-jobs", "fabrics", "accuracy/incast", "constants/jumbo-9000", "held-out/100g",
+		"held-out/dumbbell", "held-out/few-senders", "held-out/long-cables", "held-out/microbursts",
+		"held-out/mixed-hosts", "held-out/one-size", "held-out/one-switch", "held-out/random-graph",
+	})
 	for _, name := range names {
 		all = append(all, source{name: name, flags: []string{name}})
 	}
@@ -94,8 +99,8 @@ func (m madeScenario) yaml() string {
 		hosts = append(hosts, fmt.Sprintf("h%d", n))
 		cables = append(cables, fmt.Sprintf(`"h%d:s"`, n))
 	}
-	return fmt.Sprintf("name: %s\nseed: 1\ntopology: {graph: {bandwidth: %s, delay: %s, hosts: [%s], switches: [s], "+
-		"cables: [%s]}}\nworkload: %s\n", m.name, m.bandwidth, m.delay, strings.Join(hosts, ", "),
+	return fmt.Sprintf("name: %s\nseed: 1\ntopology: {graph: {bandwidth: %s, delay: %s, hosts: [%s], "+
+		"switches: [s], cables: [%s]}}\nworkload: %s\n", m.name, m.bandwidth, m.delay, strings.Join(hosts, ", "),
 		strings.Join(cables, ", "), m.workload)
 }
 

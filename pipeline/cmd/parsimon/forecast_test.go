@@ -35,6 +35,21 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 		failure{exitUsage, "--dry-run does not go with --within", append(args, "--dry-run", "--within", "5%")})
 }
 
+// A run says before it begins how long it will take. A complete run, which is only read, says nothing.
+func TestRunSaysHowLongItTakes(t *testing.T) {
+	scenario := tinyScenario(t, "")
+	lake := filepath.Join(t.TempDir(), "lake")
+	for _, estimator := range []string{"auto", "flow", "independent"} {
+		args := []string{"run", scenario, "--lake", lake, "--estimator", estimator, "--log-format", "json"}
+		for _, want := range []int{1, 0} {
+			_, _, log := parsimon(t, args...)
+			if got := strings.Count(log, `"cpu_seconds":`) - strings.Count(log, `"stage":`); got != want {
+				t.Errorf("estimator %s: %d forecasts, want %d:\n%s", estimator, got, want, log)
+			}
+		}
+	}
+}
+
 // A workload of the lake is predicted too, and its lake does not change.
 func TestDryRunOfAWorkload(t *testing.T) {
 	withoutViews(t)

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"parsimon/schema/together"
 )
 
 const (
@@ -60,6 +62,7 @@ type Pool struct {
 	domains  []Domain
 	progress []progress // by domain
 	epoch    atomic.Pointer[epoch]
+	fault    atomic.Pointer[together.Panic] // of a worker's goroutine
 	all      sync.WaitGroup
 	most     int // workers
 	choice
@@ -122,12 +125,19 @@ func Start(domains []Domain, count int, settings Settings) *Pool {
 	}
 	w.epoch.Store(&epoch{})
 	for i := 1; i < count; i++ {
-		w.all.Go(func() { w.takePart(i) })
+		w.all.Go(func() {
+			fault := together.Catch(func() { w.takePart(i) })
+			if fault != nil {
+				w.fault.Store(fault)
+				w.epoch.Store(&stopped)
+			}
+		})
 	}
 	return w
 }
 
-// Run simulates an epoch: a number of steps. The first has a number and begins at fromPS.
+// Run simulates an epoch: a number of steps. The first has a number and begins at fromPS. A panic of a worker
+// is a panic of Run, after which the caller calls Stop only.
 func (w *Pool) Run(first, fromPS, steps int64) {
 	e := &epoch{fromPS: fromPS, first: first, last: first + steps - 1, owned: w.owned}
 	if w.Alone {
@@ -149,6 +159,10 @@ func (w *Pool) Run(first, fromPS, steps int64) {
 	e.left.Store(int32(len(w.domains)))
 	w.epoch.Store(e)
 	w.take(e, 0)
+	fault := w.fault.Load()
+	if fault != nil {
+		panic(fault)
+	}
 }
 
 // Settle counts the work of an epoch of that many steps, chooses the workers of the next one, and returns its
@@ -189,7 +203,7 @@ func NextSteps(work, steps int64, workers int) int64 {
 	return max(1, min(epochSteps, steps*epochWork*int64(workers)/max(1, work)))
 }
 
-// take simulates domains until the epoch has ended.
+// take simulates domains until the epoch has ended or, after a panic, the workers have stopped.
 func (w *Pool) take(e *epoch, worker int) {
 	var wait waiting
 	for e.left.Load() > 0 {
@@ -199,6 +213,8 @@ func (w *Pool) take(e *epoch, worker int) {
 		}
 		if some || w.help(e, worker, wait.looks%looksAtOnce == looksAtOnce-1) {
 			wait = waiting{}
+		} else if w.epoch.Load() == &stopped {
+			return
 		} else {
 			wait.pause()
 		}

@@ -1,0 +1,50 @@
+package workers
+
+import (
+	"testing"
+	"time"
+
+	"parsimon/schema/together"
+)
+
+// A fake is a domain that has no work, or that panics.
+type fake struct {
+	number int
+	faulty bool
+}
+
+func (f *fake) Begin(int64, int64) {
+	if f.faulty {
+		panic(f.number)
+	}
+}
+func (f *fake) Run(int64)          {}
+func (f *fake) Neighbors() []int32 { return nil }
+func (f *fake) TakeWork() int64    { return 0 }
+
+// A panic of one worker stops the others, which would otherwise wait for its domain for ever. It is the panic
+// of the caller, which may be another goroutine. Without that, it ends the process.
+func TestPanicOfAWorkerStopsTheOthers(t *testing.T) {
+	for faulty := range 3 {
+		var domains []Domain
+		for n := range 3 {
+			domains = append(domains, &fake{n, n == faulty})
+		}
+		ended := make(chan *together.Panic)
+		go func() {
+			ended <- together.Catch(func() {
+				w := Start(domains, 3, Settings{StepPS: 1})
+				defer w.Stop()
+				w.Run(1, 0, 1)
+			})
+		}()
+		select {
+		case fault := <-ended:
+			if fault == nil || fault.Value != faulty {
+				t.Errorf("a panic in domain %d: %v", faulty, fault)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("a panic in domain %d: the workers wait for ever", faulty)
+		}
+	}
+}
