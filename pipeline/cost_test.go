@@ -38,7 +38,8 @@ func TestCostGrowsWithEachInput(t *testing.T) {
 func TestCostOnSeveralCores(t *testing.T) {
 	for hosts, want := range map[int]float64{256: 1.34, 2048: 1.57, 6144: 1.71} {
 		w := workSize{hosts: hosts, links: 3 * hosts}
-		if got := w.exactSpeedup(2); math.Abs(got/want-1) > 0.02 {
+		got := w.exactSpeedup(2)
+		if math.Abs(got/want-1) > 0.02 {
 			t.Errorf("%d hosts: two workers are %.2f times as fast, want %.2f", hosts, got, want)
 		}
 	}
@@ -78,17 +79,21 @@ func TestBurstIsForecast(t *testing.T) {
 	}
 	burst := follow(0)
 	spread := follow(100_000)
-	if active := burst.meanActive(); active < 9_000 || active > 11_000 {
+	active := burst.meanActive()
+	if active < 9_000 || active > 11_000 {
 		t.Errorf("a burst of 20,000 flows: %.0f in the network on average, want half of them", active)
 	}
-	if active := spread.meanActive(); active > 2 {
+	active = spread.meanActive()
+	if active > 2 {
 		t.Errorf("flows one after another: %.1f in the network", active)
 	}
 	const items = 20_000 * 100 * 4
-	if few := burst.windows(1_000, items); few > 40_000 {
+	few := burst.windows(1_000, items)
+	if few > 40_000 {
 		t.Errorf("the burst has %.0f windows of 1 µs, but is over in 30 ms", few)
 	}
-	if many := spread.windows(1_000, items); many < 20_000*40*0.9 || many > items {
+	many := spread.windows(1_000, items)
+	if many < 20_000*40*0.9 || many > items {
 		t.Errorf("flows of 42 µs one after another have %.0f windows", many)
 	}
 }

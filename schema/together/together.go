@@ -1,5 +1,5 @@
-// Package together runs functions at the same time. A panic of one of them is a panic of the caller, which can
-// recover from it. A panic of a goroutine that nobody waits for ends the process.
+// Package together runs functions at the same time. A panic of one of them is a panic of the caller, which
+// can recover from it. A panic of a goroutine that nobody waits for ends the process.
 package together
 
 import (

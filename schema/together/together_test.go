@@ -38,7 +38,8 @@ func TestPanicIsThatOfTheCaller(t *testing.T) {
 	if !strings.Contains(string(caught.Stack), "TestPanicIsThatOfTheCaller") {
 		t.Errorf("the stack is not that of the function:\n%s", caught.Stack)
 	}
-	if quiet := Catch(func() {}); quiet != nil {
+	quiet := Catch(func() {})
+	if quiet != nil {
 		t.Errorf("caught %v", quiet)
 	}
 }

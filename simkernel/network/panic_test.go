@@ -43,8 +43,8 @@ func TestPanicOfAGoroutineIsAnError(t *testing.T) {
 	}
 }
 
-// A panic of one worker stops the others, which would otherwise wait for its domain for ever, and is the panic of
-// the caller.
+// A panic of one worker stops the others, which would otherwise wait for its domain for ever. It is the panic
+// of the caller.
 func TestPanicOfAWorkerStopsTheOthers(t *testing.T) {
 	for _, faulty := range []int{0, 1, 2} {
 		e := randomNetworkOf(kerneltest.Paced(3), 3)

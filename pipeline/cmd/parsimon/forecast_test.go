@@ -43,7 +43,8 @@ func TestRunSaysHowLongItTakes(t *testing.T) {
 		args := []string{"run", scenario, "--lake", lake, "--estimator", estimator, "--log-format", "json"}
 		for _, want := range []int{1, 0} {
 			_, _, log := parsimon(t, args...)
-			if got := strings.Count(log, `"cpu_seconds":`) - strings.Count(log, `"stage":`); got != want {
+			got := strings.Count(log, `"cpu_seconds":`) - strings.Count(log, `"stage":`)
+			if got != want {
 				t.Errorf("estimator %s: %d forecasts, want %d:\n%s", estimator, got, want, log)
 			}
 		}
