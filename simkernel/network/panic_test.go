@@ -2,9 +2,7 @@ package network
 
 import (
 	"errors"
-	"strings"
 	"testing"
-	"time"
 
 	"parsimon/schema/together"
 	"parsimon/simkernel/kerneltest"
@@ -39,38 +37,6 @@ func TestPanicOfAGoroutineIsAnError(t *testing.T) {
 		var fault *together.Panic
 		if !errors.As(err, &fault) || err.Error() != name {
 			t.Errorf("%s: error %v", name, err)
-		}
-	}
-}
-
-// A panic of one worker stops the others, which would otherwise wait for its domain for ever. It is the panic
-// of the caller.
-func TestPanicOfAWorkerStopsTheOthers(t *testing.T) {
-	for _, faulty := range []int{0, 1, 2} {
-		e := randomNetworkOf(kerneltest.Paced(3), 3)
-		n := newExampleNetwork(t, &e, BufferParams{}, 10)
-		n.setRules()
-		domainOf := make([]int32, len(e.hosts))
-		for node := range domainOf {
-			domainOf[node] = int32(node % 3)
-		}
-		n.layOut(domainOf)
-		n.domains[faulty].mail.neighbors = []int32{1000}
-		ended := make(chan *together.Panic)
-		go func() {
-			ended <- together.Catch(func() {
-				w := n.startWorkers(3)
-				defer w.stop()
-				w.run(0, 1)
-			})
-		}()
-		select {
-		case fault := <-ended:
-			if fault == nil || !strings.Contains(fault.Error(), "index out of range [1000]") {
-				t.Errorf("a panic in domain %d: %v", faulty, fault)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("a panic in domain %d: the workers wait for ever", faulty)
 		}
 	}
 }
