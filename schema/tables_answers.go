@@ -117,8 +117,8 @@ var (
 		Grain: "kind × link × warning", Key: []string{"kind", "link_id", "warning"}, Sort: []string{}, Variant: true,
 		Columns: []Column{
 			{"kind", str, false, "",
-				"overload, flows, long path, transport, window, disagreement, unsettled, spread, buffers, loaded twice, " +
-					"mixed sizes, clusters"},
+				"overload, flows, long path, transport, window, disagreement, unsettled, spread, buffers, " +
+					"loaded twice, mixed sizes, clusters"},
 			{"measure", f64, true, "", "value that is compared with the threshold; null if there is none"},
 			{"threshold", f64, true, "", "smallest measure with a warning"},
 			{"link_id", i32, true, "", "link concerned; null if the warning is not about one link"},

@@ -28,8 +28,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +45,8 @@ type Options struct {
 	Base *Estimate
 	// Command is the command line that creates this report.
 	Command string
+	// Program names the program that creates it, with its commit and the version of its method.
+	Program string
 	// Query selects the files that the queries read, and limits their memory and threads.
 	Query queries.Options
 }
@@ -278,14 +278,8 @@ type fact struct{ Label, Value string }
 
 func (c *content) facts(o Options) []fact {
 	s := c.answers["scenario"]
-	program, charts, base := "parsimon, "+runtime.Version(), "", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
-				program += ", revision " + setting.Value
-			}
-		}
-	}
+	charts := ""
+	base := ""
 	for _, l := range libraries {
 		charts = joined(", ", charts, l.name+" "+l.version)
 	}
@@ -296,7 +290,7 @@ func (c *content) facts(o Options) []fact {
 		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario},
 		{"Variant (how it was estimated)", c.estimate.Variant},
 		{"Made from scenario", s.Text(0, "base_id")}, {"Compared with", base}, {"Seed", fmt.Sprint(s.Int(0, "seed"))},
-		{"Lake", c.lake}, {"Command of this report", o.Command}, {"Program", program},
+		{"Lake", c.lake}, {"Command of this report", o.Command}, {"Program", o.Program},
 		{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, {"Charts", charts},
 	}
 	return slices.DeleteFunc(all, func(f fact) bool { return f.Value == "" })

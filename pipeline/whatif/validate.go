@@ -26,9 +26,12 @@ import (
 
 // A Validation compares an estimate with a reference.
 type Validation struct {
-	Truth   string          `json:"truth"`
-	Matched float64         `json:"matched"` // share of the estimated flows that have a reference
-	Rows    []ValidationRow `json:"percentiles"`
+	Scenario string          `json:"scenario"` // its name
+	Variant  string          `json:"variant"`
+	Program  string          `json:"program"` // that made the comparison, with its commit and method version
+	Truth    string          `json:"truth"`
+	Matched  float64         `json:"matched"` // share of the estimated flows that have a reference
+	Rows     []ValidationRow `json:"percentiles"`
 }
 
 // Validate compares an estimate with a reference: a simulation of the whole network of the scenario, or a
@@ -42,7 +45,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 		return nil, err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
-	v := &Validation{Truth: truthFile}
+	v := &Validation{Scenario: e.Spec.Name, Variant: e.Variant().String(), Truth: truthFile}
 	var truth string
 	if truthFile == "" {
 		r, err := e.ExactRecords()

@@ -262,6 +262,11 @@ func buildVersion() version {
 	return v
 }
 
+// String names the program, its commit and the version of its method in a report or an answer.
+func (v version) String() string {
+	return fmt.Sprintf("parsimon %s (commit %s, method version %d)", v.Version, v.Commit, v.Method)
+}
+
 // A schemaVerb prints the tables of a lake.
 type schemaVerb struct {
 	*env

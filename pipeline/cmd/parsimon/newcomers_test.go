@@ -139,7 +139,8 @@ func TestNewcomers(t *testing.T) {
 	mustFail(t, failure{exitFailed, "has no column device_a", []string{"run", "--topology", "list.json", "--flows",
 		"day.csv", "--lake", "lake"}})
 
-	contains(t, must(t, "validate", "--lake", "lake", "--scenario", "day@exact"), "100 KB-1 MB")
+	contains(t, must(t, "validate", "--lake", "lake", "--scenario", "day@exact"), "100 KB-1 MB",
+		"(day)", "method version ")
 	mustFail(t,
 		failure{exitFailed, "the table of parsimon ingest --hosts", []string{"run", "--topology", "sites.csv", "--flows",
 			"strange.csv", "--lake", "lake"}},

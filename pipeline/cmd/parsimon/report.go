@@ -33,7 +33,7 @@ func (v *reportVerb) declare(f *pflag.FlagSet) {
 }
 
 func (v *reportVerb) run(ctx context.Context, args []string) error {
-	o := report.Options{Command: "parsimon"}
+	o := report.Options{Command: "parsimon", Program: buildVersion().String()}
 	for _, word := range v.args {
 		o.Command += " " + report.ShellQuote(word)
 	}

@@ -268,7 +268,7 @@ func (v *validateVerb) run(ctx context.Context, _ []string) error {
 		}
 	}
 	a := &text.Answer{}
-	a.Linef("scenario %s (%s), variant %s", run.ID(), run.Spec.Name, run.Variant())
+	a.Linef("scenario %s (%s), variant %s, by %s", run.ID(), run.Spec.Name, run.Variant(), buildVersion())
 	found, err := validate(ctx, run, file, a)
 	if err != nil {
 		return err
@@ -285,6 +285,7 @@ func validate(
 	if err != nil {
 		return nil, err
 	}
+	found.Program = buildVersion().String()
 	if file == "" {
 		if err := summary.AddExact(a, run); err != nil {
 			return nil, err
