@@ -32,7 +32,8 @@ func TestBlocksRoundTrip(t *testing.T) {
 			t.Fatalf("%v, %v; want %v", got, err, blocks)
 		}
 	}
-	if b := AppendBlocks(nil, make([]simkernel.Block, 100)); len(b) != 0 {
+	b := AppendBlocks(nil, make([]simkernel.Block, 100))
+	if len(b) != 0 {
 		t.Errorf("zero blocks take %d bytes", len(b))
 	}
 }

@@ -3,6 +3,7 @@ package linksim
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -39,6 +40,7 @@ func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte
 // of the case are ignored.
 func TestCachedResultsAreTheSame(t *testing.T) {
 	n := topologytest.MustClos(t, methodtest.SmallClos())
+	rooms := slices.Repeat([]int64{8 * 3000}, len(n.Links)) // queues of more than 3,000 bytes are recorded
 	for _, of := range []struct {
 		by Detail
 		p  simkernel.Params
@@ -56,7 +58,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				flows = withStarts(flows, moved)
 			}
 			hops, loads := methodtest.Route(t, n, &p, flows)
-			o := Options{Model: methodtest.Model(t, n, &p), Loads: loads, Detail: by}
+			o := Options{Model: methodtest.Model(t, n, &p), Loads: loads, Detail: by, Rooms: rooms}
 			if useCache {
 				o.Cache = store
 			}

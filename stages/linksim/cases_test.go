@@ -148,7 +148,8 @@ func TestObservationsOfThreeFlows(t *testing.T) {
 		t.Errorf("waits %v", waits)
 	}
 	sum := float64(waits[1] + waits[2])
-	got, want := c.stats[7].FeedbackShare, sum/(3*(4000+2*886))
+	got := c.stats[7].FeedbackShare
+	want := sum / (3 * (4000 + 2*886))
 	if !near(got, want) {
 		t.Errorf("share %v, want %v", got, want)
 	}
@@ -392,6 +393,57 @@ func TestReplayOfFeedback(t *testing.T) {
 		_, err := sim.Replay(t.Context(), step.Range{Hi: 8}, Input{hops.Read(), feedback.Read()}, &tables.Memory{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// A link that is too slow for its flows is an error that names the link and the flows: 10 GB at 10 kbps
+// take 92 days.
+func TestFlowsThatDoNotFinish(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	for id := range n.Links {
+		n.Links[id].BandwidthBps = simkernel.MinBps
+	}
+	m := methodtest.DCTCP(t, n)
+	flows := methodtest.FlowRecord(workload.Row{ID: 5, Dst: 3, SizeBytes: 10_000_000_000})
+	hops, loads := methodtest.Route(t, n, &m.Params, flows)
+	sim, err := New(Options{Model: m, Loads: loads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sim.Simulate(t.Context(), step.Range{Hi: 8}, Input{Hops: hops.Read()}, &tables.Memory{},
+		&tables.Memory{})
+	if err == nil || !strings.Contains(err.Error(), "link 0 (host 0 → switch 4): 1 flows do not finish") ||
+		!strings.Contains(err.Error(), "among them [5]") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// At a host's uplink, what its ACKs take is a delay of the flow, not a part of its ideal FCT, if the times
+// of ACKs are known.
+func TestIdealWithoutAcks(t *testing.T) {
+	loads := &route.Loads{Links: make([]route.LinkLoad, 8), Simultaneous: true}
+	loads.Links[0] = route.LinkLoad{Flows: 1, Packets: 10, Bytes: 10_000, BothNS: 8384}
+	loads.Links[1] = route.LinkLoad{Flows: 1, Packets: 10, Bytes: 10_000, BothNS: 8384}
+	s, err := New(Options{Model: methodtest.DCTCP(t, topologytest.SmallNetwork(t)), Loads: loads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// ACKs of 60 bytes for each 1,108 leave 94.6%: 10 packets take 8,384 ns without them, and 480 ns more with
+	// them.
+	for _, c := range []struct {
+		hop        int16
+		downstream int64
+		want       int64
+	}{{0, 0, 20_000 - 480}, {0, 1e10, 20_000 - 480}, {1, 0, 20_000}, {0, 5e9, 20_000}} {
+		h := tables.Hop{DownstreamBps: c.downstream}
+		h.Hop = c.hop
+		h.SizeBytes = 10_000
+		s.input.rows = []tables.Hop{h}
+		s.result.IdealNS = []int64{20_000}
+		got := s.idealNS(0, 0)
+		if got != c.want {
+			t.Errorf("%+v: %d ns", c, got)
 		}
 	}
 }

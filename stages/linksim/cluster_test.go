@@ -68,7 +68,8 @@ func TestClustersAreGreedy(t *testing.T) {
 			}
 			want, ok := first[l.Representative]
 			if !ok {
-				first[l.Representative], want = taken[l.Link], taken[l.Link]
+				first[l.Representative] = taken[l.Link]
+				want = taken[l.Link]
 			}
 			if taken[l.Link] != want {
 				t.Errorf("%s: link %d is in the cluster of %d, want that of %d", setting, l.Link, want, taken[l.Link])
@@ -96,9 +97,11 @@ func TestExpectedFeatures(t *testing.T) {
 	p := simkernel.DefaultParams()
 	m := methodtest.Model(t, n, &p)
 	hops, loads := methodtest.Route(t, n, &p, methodtest.RandomFlows(n, rand.New(rand.NewPCG(1, 2)), 4000))
-	whole, parts := make([]LinkFeatures, len(n.Links)), make([]LinkFeatures, len(n.Links))
+	whole := make([]LinkFeatures, len(n.Links))
+	parts := make([]LinkFeatures, len(n.Links))
 	ctx := context.Background()
-	if err := Features(ctx, FeatureInput{m, loads, hops.Read()}, step.Range{Hi: int64(len(n.Links))}, whole); err != nil {
+	if err := Features(ctx, FeatureInput{m, loads, hops.Read()}, step.Range{Hi: int64(len(n.Links))},
+		whole); err != nil {
 		t.Fatal(err)
 	}
 	for lo := 0; lo < len(n.Links); lo += 5 {

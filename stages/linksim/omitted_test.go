@@ -16,7 +16,9 @@ import (
 // Pass 2 omits hosts' uplinks and links whose observations hardly affect other links. Table link_stats keeps
 // the rows of omitted links, and table hop_observations has no rows of them. All other links are simulated.
 func TestOmitted(t *testing.T) {
-	ctx, p, n := context.Background(), simkernel.DefaultParams(), methodtest.Clos(t)
+	ctx := context.Background()
+	p := simkernel.DefaultParams()
+	n := methodtest.Clos(t)
 	hops, loads := methodtest.Route(t, n, &p, methodtest.RandomFlows(n, rand.New(rand.NewPCG(3, 4)), 2000))
 	o := Options{Model: methodtest.Model(t, n, &p), Loads: loads, Detail: Observations}
 	links := step.Range{Hi: int64(len(n.Links))}
@@ -50,7 +52,8 @@ func TestOmitted(t *testing.T) {
 				t.Errorf("column %s of link_stats changes", name)
 			}
 		}
-		flows, share := columns.Int64s(r, "flows"), columns.Float64s(r, "feedback_share")
+		flows := columns.Int64s(r, "flows")
+		share := columns.Float64s(r, "feedback_share")
 		for k, link := range columns.Int32s(r, "link_id") {
 			omit := flows[k] > 0 && (share[k] <= omittedShare || n.FromHost(link))
 			if omit {
