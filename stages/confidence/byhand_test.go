@@ -7,6 +7,7 @@ import (
 	"sort"
 	"testing"
 
+	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
 )
 
@@ -314,5 +315,63 @@ func TestChangesByHand(t *testing.T) {
 	width := c.Hi - c.Lo
 	if c.Lo > c.Relative || c.Hi < c.Relative || width < 0.07 || width > 0.14 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// If all flows have a slowdown of 2, so have the tails, to the middle of its cell: cell 347 ends at
+// exp(0.694).
+func TestEstimatesAreMiddlesOfCells(t *testing.T) {
+	x := New(0, 2000*1000, nil)
+	if err := x.Read(made(t, func(int) float64 { return 2 }, 2000).Read()); err != nil {
+		t.Fatal(err)
+	}
+	middle := math.Exp(0.693)
+	tails := x.Tails()
+	if !within(tails.All, middle, 1e-9) || !within(tails.Bins[0], middle, 1e-9) {
+		t.Errorf("%+v, want %v", tails, middle)
+	}
+	for _, r := range x.Rows() {
+		if !within(r.Estimate, middle, 1e-9) || !within(r.Lo, math.Exp(0.692), 1e-9) ||
+			!within(r.Hi, math.Exp(0.694), 1e-9) {
+			t.Errorf("%+v", r)
+		}
+	}
+	one := New(0, 0, nil)
+	if err := one.Read(made(t, func(int) float64 { return 1 }, 1).Read()); err != nil {
+		t.Fatal(err)
+	}
+	got := one.Tails().All
+	if got != 1 {
+		t.Errorf("one ideal flow: %v", got)
+	}
+}
+
+// Rows name the label that their flows have in common, and only that. Without the method's part, its
+// columns are empty.
+func TestColumnsOfIntervals(t *testing.T) {
+	labels := func(by GroupBy) Interval {
+		return Interval{By: by, Service: "s", VNet: "v",
+			Method: &MethodPart{Error: 0.5}}
+	}
+	rows := []Interval{{SizeBin: "all", Service: "s", VNet: "v"}, labels(ByService), labels(ByVNet),
+		labels(ByServiceVNet)}
+	rec := Record(rows)
+	defer rec.Release()
+	for i, want := range []string{"(null) (null) (null)", "s (null) 0.5", "(null) v 0.5", "s v 0.5"} {
+		got := columns.Named(rec, "service").ValueStr(i) + " " + columns.Named(rec, "vnet").ValueStr(i) + " " +
+			columns.Named(rec, "method_error").ValueStr(i)
+		if got != want {
+			t.Errorf("row %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+// If a replicate draws no flow, its quantile is the largest value.
+func TestReplicateWithoutFlows(t *testing.T) {
+	s := NewSample([]int64{1, 2}, []float64{5, 3})
+	w := weights{rows: s.Rows, weight: []uint8{0, 0}}
+	got := w.quantiles(s, []float64{0.5, 0.9})
+	if !slices.Equal(got, []float64{5, 5}) {
+		t.Errorf("%v", got)
 	}
 }
