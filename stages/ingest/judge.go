@@ -192,12 +192,13 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 	case !ok:
 		return fmt.Sprintf("CAST(NULL AS %s)", k.typ), nil
 	case k.typ == "protocol":
-		t := "upper(trim(CAST(" + name + " AS VARCHAR)))"
-		text := "CASE " + t
+		text := "CAST(" + name + " AS VARCHAR)"
+		number := "TRY_CAST(whole(" + text + ") AS UTINYINT)" // first: DuckDB evaluates text for each name
+		named := "CASE upper(trim(" + text + "))"
 		for _, p := range protocols {
-			text += fmt.Sprintf(" WHEN '%s' THEN %d", p.name, p.number)
+			named += fmt.Sprintf(" WHEN '%s' THEN %d", p.name, p.number)
 		}
-		return text + " ELSE TRY_CAST(whole(" + t + ") AS UTINYINT) END::SMALLINT", nil
+		return "coalesce(CAST(" + number + " AS SMALLINT), CAST(" + named + " END AS SMALLINT))", nil
 	case k.typ == "VARCHAR":
 		return "CAST(" + name + " AS VARCHAR)", nil
 	case k.typ == "BOOLEAN":

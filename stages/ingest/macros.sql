@@ -1,7 +1,9 @@
 -- SQL functions that mappings may use in addition to DuckDB's. They are NULL for text that is not of the kind.
 
--- A whole number. Programs that keep numbers as floating point write 33970 as 33970.0 or 3.397e4.
+-- A whole number. Programs that keep numbers as floating point write 33970 as 33970.0 or 3.397e4. The first case, that of
+-- nearly all numbers, is faster than a regular expression: the number is written as DuckDB writes it.
 CREATE TEMP MACRO whole(t) AS CASE
+  WHEN CAST(TRY_CAST(t AS BIGINT) AS VARCHAR) = t THEN TRY_CAST(t AS BIGINT)
   WHEN regexp_full_match(trim(t), '[+-]?[0-9]+(\.0*)?') THEN TRY_CAST(split_part(trim(t), '.', 1) AS BIGINT)
   WHEN regexp_full_match(trim(t), '[+-]?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}')
       AND TRY_CAST(trim(t) AS DOUBLE) = floor(TRY_CAST(trim(t) AS DOUBLE)) AND abs(TRY_CAST(trim(t) AS DOUBLE)) < 9007199254740992
@@ -30,11 +32,17 @@ CREATE TEMP MACRO strict_rfc3339_ns(t) AS CASE
       + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0))
 END;
 
--- A timestamp with a UTC offset as ns since 1970.
-CREATE TEMP MACRO rfc3339_ns(t) AS coalesce(strict_rfc3339_ns(trim(t)), strict_rfc3339_ns(rfc3339(t)));
+-- A timestamp with a UTC offset as ns since 1970. Texts without a date, such as numbers, are left out first: the regular
+-- expressions take most of the time.
+CREATE TEMP MACRO rfc3339_ns(t) AS CASE
+  WHEN trim(t) LIKE '____-__-__%' THEN coalesce(strict_rfc3339_ns(trim(t)), strict_rfc3339_ns(rfc3339(t)))
+END;
 
 -- A date and a time, of UTC where it has no offset, as ns since 1970, such as 2026-01-31 09:00:00.123.
-CREATE TEMP MACRO datetime_ns(t) AS coalesce(rfc3339_ns(t), rfc3339_ns(trim(t) || 'Z'));
+CREATE TEMP MACRO datetime_ns(t) AS CASE
+  WHEN trim(t) LIKE '____-__-__%'
+    THEN coalesce(strict_rfc3339_ns(trim(t) || 'Z'), rfc3339_ns(t), rfc3339_ns(trim(t) || 'Z'))
+END;
 
 -- An end in ns, of the text of it. If it is NULL, and the text is a number or a date that is too large, it is the
 -- largest number, with which rows are rejected. A date before 1678, such as the year 1 of a time that is not set, is no

@@ -185,9 +185,10 @@ func (m *Mapping) addColumn(text string) error {
 
 // columnName returns the name of a file's column as mappings write it.
 func columnName(s string) string {
-	s = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff")))
-	return strings.NewReplacer("-", "_", " ", "_").Replace(s)
+	return underscores.Replace(strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff"))))
 }
+
+var underscores = strings.NewReplacer("-", "_", " ", "_")
 
 //go:embed mappings/*.sql
 var mappingFiles embed.FS

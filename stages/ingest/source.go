@@ -462,7 +462,8 @@ func isName(field string, of []string) bool {
 	if len(field) == 0 || field[0] >= '0' && field[0] <= '9' {
 		return false
 	}
-	return slices.Contains(of, columnName(field))
+	isLong := func(name string) bool { return len(name) <= len(field) } // columnName makes no field longer
+	return slices.ContainsFunc(of, isLong) && slices.Contains(of, columnName(field))
 }
 
 // afterCount and afterEnd are why lines are left out, as the program that the file is made for does.
