@@ -19,8 +19,8 @@ import (
 // A benchRecord is one record of a generated log. Times are seconds since 1970.
 type benchRecord struct{ src, dst, port, observer, bytes, packets, start, end int }
 
-// A benchFormat writes records, and has the plain query of DuckDB that parses a file, sums up the bytes of each
-// connection and sorts them.
+// A benchFormat writes records, and has the plain query of DuckDB that parses a file, sums up the bytes of
+// each connection and sorts them.
 type benchFormat struct {
 	name, header string
 	line         func(r benchRecord) string
@@ -40,29 +40,31 @@ FROM read_csv(%s, delim = ' ', header = true) GROUP BY ALL ORDER BY first`,
 	{
 		"nfdump", "ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra\n",
 		func(r benchRecord) string {
-			return fmt.Sprintf("%s,%s,%s,%s,%d,443,TCP,%d,%d,10.9.0.%d\n", dateOf(r.start), dateOf(r.end), address(r.src),
-				address(r.dst), r.port, r.packets, r.bytes, r.observer)
+			return fmt.Sprintf("%s,%s,%s,%s,%d,443,TCP,%d,%d,10.9.0.%d\n", dateOf(r.start), dateOf(r.end),
+				address(r.src), address(r.dst), r.port, r.packets, r.bytes, r.observer)
 		},
-		"SELECT sa, da, sp, dp, pr, sum(ibyt), min(ts) AS first FROM read_csv(%s, header = true) GROUP BY ALL ORDER BY first",
+		`SELECT sa, da, sp, dp, pr, sum(ibyt), min(ts) AS first
+FROM read_csv(%s, header = true) GROUP BY ALL ORDER BY first`,
 	},
 	{
 		"ipfix", "sourceIPv4Address,destinationIPv4Address,sourceTransportPort,destinationTransportPort," +
 			"protocolIdentifier,octetDeltaCount,packetDeltaCount,flowStartMilliseconds,flowEndMilliseconds," +
 			"exporterIPv4Address\n",
 		func(r benchRecord) string {
-			return fmt.Sprintf("%s,%s,%d,443,6,%d,%d,%d000,%d000,10.9.0.%d\n", address(r.src), address(r.dst), r.port,
-				r.bytes, r.packets, r.start, r.end, r.observer)
+			return fmt.Sprintf("%s,%s,%d,443,6,%d,%d,%d000,%d000,10.9.0.%d\n", address(r.src), address(r.dst),
+				r.port, r.bytes, r.packets, r.start, r.end, r.observer)
 		},
-		`SELECT sourceIPv4Address, destinationIPv4Address, sourceTransportPort, protocolIdentifier, sum(octetDeltaCount),
-min(flowStartMilliseconds) AS first FROM read_csv(%s, header = true) GROUP BY ALL ORDER BY first`,
+		`SELECT sourceIPv4Address, destinationIPv4Address, sourceTransportPort, protocolIdentifier,
+  sum(octetDeltaCount), min(flowStartMilliseconds) AS first
+FROM read_csv(%s, header = true) GROUP BY ALL ORDER BY first`,
 	},
 	{
 		"goflow2", "",
 		func(r benchRecord) string {
-			return fmt.Sprintf(`{"type":"IPFIX","src_addr":"%s","dst_addr":"%s","src_port":%d,"dst_port":443,"proto":6,`+
-				`"bytes":%d,"packets":%d,"sampler_address":"10.9.0.%d","time_flow_start_ns":%d000000000,`+
-				`"time_flow_end_ns":%d000000000}`+"\n", address(r.src), address(r.dst), r.port, r.bytes, r.packets, r.observer,
-				r.start, r.end)
+			return fmt.Sprintf(`{"type":"IPFIX","src_addr":"%s","dst_addr":"%s","src_port":%d,"dst_port":443,`+
+				`"proto":6,"bytes":%d,"packets":%d,"sampler_address":"10.9.0.%d","time_flow_start_ns":%d000000000,`+
+				`"time_flow_end_ns":%d000000000}`+"\n", address(r.src), address(r.dst), r.port, r.bytes, r.packets,
+				r.observer, r.start, r.end)
 		},
 		`SELECT src_addr, dst_addr, src_port, dst_port, proto, sum(bytes), min(time_flow_start_ns) AS first
 FROM read_json(%s, format = 'newline_delimited') GROUP BY ALL ORDER BY first`,
@@ -148,11 +150,12 @@ func peakMB(b *testing.B) float64 {
 	return kB / 1000
 }
 
-// BenchmarkIngest measures ingests of five formats, each beside a plain query of DuckDB over the same file, which
-// has no hosts, no rejects and no observers. PARSIMON_RECORDS is the number of records.
+// BenchmarkIngest measures ingests of five formats, each beside a plain query of DuckDB over the same file,
+// which has no hosts, no rejects and no observers. PARSIMON_RECORDS is the number of records.
 func BenchmarkIngest(b *testing.B) {
 	records := 100_000
-	if text := os.Getenv("PARSIMON_RECORDS"); text != "" {
+	text, given := os.LookupEnv("PARSIMON_RECORDS")
+	if given {
 		var err error
 		if records, err = strconv.Atoi(text); err != nil {
 			b.Fatal("PARSIMON_RECORDS: ", err)
@@ -169,8 +172,14 @@ func BenchmarkIngest(b *testing.B) {
 		}
 		file := filepath.Join(dir, "log")
 		writeBench(b, f, file, records)
-		b.Run(f.name+"/ingest", func(b *testing.B) { measured(b, records, func() { benchIngest(b, f, dir, file) }) })
-		b.Run(f.name+"/duckdb", func(b *testing.B) { measured(b, records, func() { benchPlain(b, f, dir, file) }) })
+		for _, program := range []struct {
+			name string
+			run  func(b *testing.B, f benchFormat, dir, file string)
+		}{{"ingest", benchIngest}, {"duckdb", benchPlain}} {
+			b.Run(f.name+"/"+program.name, func(b *testing.B) {
+				measured(b, records, func() { program.run(b, f, dir, file) })
+			})
+		}
 	}
 }
 
@@ -194,7 +203,8 @@ func benchIngest(b *testing.B, f benchFormat, dir, file string) {
 }
 
 func benchPlain(b *testing.B, f benchFormat, dir, file string) {
-	db, err := duckdb.Open(b.Context(), duckdb.Options{MemoryBytes: 512 << 20, Threads: 2, SpillDir: b.TempDir()})
+	limits := duckdb.Options{MemoryBytes: 512 << 20, Threads: 2, SpillDir: b.TempDir()}
+	db, err := duckdb.Open(b.Context(), limits)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -334,8 +334,8 @@ func (r RejectCount) Advice() string {
 func (in *Ingester) noteSampling(ctx context.Context, file string) error {
 	var single, tcp, scaled, all int64
 	if in.o.SamplingRate == 0 { // rows are judged only if there can be a note
-		err := in.query(ctx, "SELECT count(*) FROM typed WHERE packets = 1 AND protocol = 6 AND sampling_rate IS NULL "+
-			"AND sampled IS NOT TRUE", &single)
+		err := in.query(ctx, "SELECT count(*) FROM typed WHERE packets = 1 AND protocol = 6 AND "+
+			"sampling_rate IS NULL AND sampled IS NOT TRUE", &single)
 		if err != nil || single == 0 {
 			return err
 		}

@@ -462,7 +462,7 @@ func isName(field string, of []string) bool {
 	if len(field) == 0 || field[0] >= '0' && field[0] <= '9' {
 		return false
 	}
-	isLong := func(name string) bool { return len(name) <= len(field) } // columnName makes no field longer
+	isLong := func(name string) bool { return len(name) <= len(field) } // columnName shortens fields at most
 	return slices.ContainsFunc(of, isLong) && slices.Contains(of, columnName(field))
 }
 
