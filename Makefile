@@ -134,8 +134,8 @@ bench-kernel: ## link kernel against the reference link simulator, alternating (
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
 bench-exact: ## processor time of two passes of link cases and of the whole network, alternating (needs ../shared)
 forecast: ## the time that a run predicts beside the time that it takes, twenty scenarios
+$(MEASUREMENTS): build
+	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)
 .PHONY: bench-ingest
 bench-ingest: setup ## ingest of five formats beside DuckDB's plain query: records a second, processor time, memory (RECORDS=2000000)
 	@PARSIMON_RECORDS=$(or $(RECORDS),2000000) go test -run '^$$' -bench BenchmarkIngest -benchtime 1x -timeout 60m ./pipeline/workloads
-$(MEASUREMENTS): build
-	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)
