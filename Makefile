@@ -17,7 +17,7 @@ help: ## print this list
 	@awk -F':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Use
-.PHONY: run picture build beam setup clean
+.PHONY: run picture build beam publish setup clean
 run: build ## build, and show the method on the 256-host example: its steps, and the three estimators side by side
 	@$(BIN)/parsimon tour small --lake $(LAKE)
 
@@ -32,6 +32,9 @@ beam: setup ## build bin/parsimon-beam for Apache Beam runners, and its boot pro
 	@cd pipeline/cmd/parsimon-beam && go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam . && \
 	 go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam-boot github.com/apache/beam/sdks/v2/go/container
 
+publish: setup ## build bin/parsimon-publish, which "parsimon publish" runs: Iceberg tables in directories and buckets
+	@cd pipeline/cmd/parsimon-publish && go build -buildvcs=false -o ../../../$(BIN)/parsimon-publish .
+
 setup: ## install a C++ compiler, which DuckDB needs, if there is none
 	@.ci/setup
 
@@ -39,19 +42,21 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test tools unit lint notebooks flink chromium flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults mutation
+.PHONY: test tools unit lint notebooks publish-readers flink chromium flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults mutation
 test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
-	@$(MAKE) --no-print-directory unit notebooks
+	@$(MAKE) --no-print-directory unit notebooks publish-readers
 
-tools: ## install all that the tests need: Java, Flink's jars, Chromium, the notebooks' Python environment
+tools: ## install all that the tests need: Java, Flink's jars, Chromium, Python environments, an S3 server
 	@.ci/setup-flink $(FLINK)
 	@.ci/setup-chromium
 	@.ci/setup-notebooks
+	@.ci/setup-readers
 
 unit: setup flink chromium ## all tests
 	@go test -timeout 60m ./...
 	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 60m ./...
+	@cd pipeline/cmd/parsimon-publish && go test -timeout 60m ./...
 
 lint: setup ## golangci-lint, pinned, built once
 	@GOBIN="$(CURDIR)/.cache/$(GOLANGCI_VERSION)"; \
@@ -59,12 +64,17 @@ lint: setup ## golangci-lint, pinned, built once
 	   echo "installing golangci-lint $(GOLANGCI_VERSION) (once, a few minutes)"; \
 	   GOFLAGS= GOBIN="$$GOBIN" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION); \
 	 fi; \
-	 "$$GOBIN/golangci-lint" run ./... && cd pipeline/cmd/parsimon-beam && "$$GOBIN/golangci-lint" run ./...
+	 "$$GOBIN/golangci-lint" run ./... && cd pipeline/cmd/parsimon-beam && "$$GOBIN/golangci-lint" run ./... && \
+	 cd ../parsimon-publish && "$$GOBIN/golangci-lint" run ./...
 
 notebooks: build ## run the notebooks; the results are in .cache/pictures
 	@.ci/setup-notebooks
 	@mkdir -p .cache/pictures
 	@.ci/notebooks $(BIN)/parsimon .cache/pictures
+
+publish-readers: build publish ## read published tables with pyiceberg, polars and DuckDB, in a directory and on an S3 server
+	@.ci/setup-readers
+	@.ci/publish-readers $(BIN) .cache/published
 
 flink: ## install Java, Maven and the jars that the tests on Flink need
 	@.ci/setup-flink $(FLINK)

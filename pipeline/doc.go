@@ -16,7 +16,7 @@
 //
 // These are the packages below this folder. Each package may import only packages below it in the list:
 //
-//	cmd/parsimon, cmd/parsimon-beam   the programs; cmd/measure reproduces the figures of the pages
+//	cmd/parsimon, cmd/parsimon-beam, cmd/parsimon-publish   the programs; cmd/measure reproduces the figures of the pages
 //	report, summary                   an estimate as an HTML page; an estimate as text or JSON
 //	whatif                            answers that need several estimates: comparisons, what-if, sweeps
 //	sampling                          answers from windows of time

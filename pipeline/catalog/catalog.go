@@ -20,14 +20,14 @@ import (
 // Options returns options of queries.Open with which it reads and verifies exactly the committed files: those
 // of the given scenarios or, if none are given, of the whole lake.
 func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) (queries.Options, error) {
-	files, byPath, err := committed(l, scenarios...)
+	files, byPath, err := Committed(l, scenarios...)
 	verify := func(path string) error { return l.Check(byPath[path]) }
 	return queries.Options{Options: limits, Files: files, Verify: verify}, err
 }
 
-// committed returns the files that the manifests name, both for queries and by their paths. If manifests are
+// Committed returns the files that the manifests name, both for queries and by their paths. If manifests are
 // damaged, it returns an error together with the files of the other manifests.
-func committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[string]lake.DataFile, error) {
+func Committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[string]lake.DataFile, error) {
 	manifests, err := l.Manifests(scenarios...)
 	files, byPath := []queries.File{}, map[string]lake.DataFile{}
 	answers := map[string]string{}
@@ -64,7 +64,7 @@ func Write(l *lake.Lake) error {
 	if err := l.RemoveCatalogTemp(); err != nil {
 		return err
 	}
-	files, byPath, err := committed(l)
+	files, byPath, err := Committed(l)
 	// Its views would name files that may not exist any longer.
 	if other := (*lake.VersionError)(nil); errors.As(err, &other) {
 		if err = os.Remove(filepath.Join(l.Path(), queries.CatalogFile)); errors.Is(err, fs.ErrNotExist) {

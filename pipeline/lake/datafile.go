@@ -84,6 +84,14 @@ func (l *Lake) Read(t schema.Table, files []DataFile, keep *Range) schema.Batche
 	return parquet.NewReader(t, l.openRegular, paths, keep, l.footers).Within(l.bounds)
 }
 
+// OpenFile opens a committed file. It does not compare the bytes with the digest, which is left to the caller.
+func (l *Lake) OpenFile(d DataFile) (*os.File, error) {
+	if err := l.CheckSize(d); err != nil {
+		return nil, err
+	}
+	return l.openRegular(d.Path)
+}
+
 // A Range selects the rows whose value of a column is in [Lo, Hi).
 type Range = parquet.Range
 
@@ -369,6 +377,38 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	if err := s.install(tmp, d.Path); err != nil {
 		return fail(err)
 	}
+	return d, nil
+}
+
+// Import installs a data file of another lake, whose bytes r has, at its path or, if that exists, beside it. If
+// the bytes are not those that d describes, Import returns an error and installs nothing.
+func (s *Session) Import(d DataFile, r io.Reader) (DataFile, error) {
+	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("importing %s: %w", d.Path, err) }
+	out, tmp, err := s.createTemp("imported", "parquet")
+	if err != nil {
+		return fail(err)
+	}
+	_, err = io.Copy(struct{ io.Writer }{out}, r)
+	copied := d
+	copied.Path = tmp
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = s.Check(copied)
+	}
+	if err != nil {
+		return fail(errors.Join(err, s.root.Remove(tmp)))
+	}
+	to, linked, err := s.link(tmp, d.Path)
+	switch {
+	case err != nil:
+	case linked:
+		err = s.root.Remove(tmp)
+	default:
+		err = s.install(tmp, to)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	d.Path = to
 	return d, nil
 }
 

@@ -23,6 +23,9 @@ type verb interface {
 	run(ctx context.Context, args []string) error
 }
 
+// A takesURL is a verb whose arguments may be URLs.
+type takesURL interface{ takesURL() }
+
 // A command is one line of the table of commands.
 type command struct {
 	name        string // its manual page is manual/NAME.txt
@@ -60,6 +63,8 @@ func (e *env) commands() []command {
 		{"query", groupRead, 0, 1, false, &queryVerb{env: e}, completeQuestions},
 		{"report", groupRead, 1, 1, false, &reportVerb{env: e}, scenarios},
 		{"schema", groupRead, 0, anyNumber, false, &schemaVerb{env: e}, completeTables},
+		{"publish", groupRead, 1, 1, false, &publishVerb{env: e}, nil},
+		{"pull", groupInput, 2, 2, false, &pullVerb{env: e}, nil},
 		{"ingest", groupInput, 0, anyNumber, true, &ingestVerb{env: e}, nil},
 		{"convert", groupInput, 1, 1, false, &convertVerb{env: e}, nil},
 		{"topology", groupInput, 1, 1, false, &topologyVerb{env: e}, completeTopologies},
@@ -163,11 +168,11 @@ func (e *env) cobraCommand(c command) *cobra.Command {
 		Hidden:            c.group == "",
 		ValidArgsFunction: c.complete,
 		Args: func(made *cobra.Command, args []string) error {
-			return cmp.Or(checkGiven(made.Flags()), c.checkCount(args))
+			return cmp.Or(c.checkFiles(made.Flags()), checkGiven(made.Flags()), c.checkCount(args))
 		},
 		RunE: func(made *cobra.Command, args []string) error {
 			e.writes = c.writes
-			return e.runVerb(made.Context(), c, args)
+			return e.runVerb(made, c, args)
 		},
 	}
 	flags := made.Flags()
@@ -196,12 +201,20 @@ func (c command) checkCount(args []string) error {
 }
 
 // runVerb runs a command whose flags and arguments have been checked.
-func (e *env) runVerb(ctx context.Context, c command, args []string) error {
+func (e *env) runVerb(made *cobra.Command, c command, args []string) error {
 	if err := e.checkMetrics(); err != nil {
 		return err
 	}
+	ctx := made.Context()
 	err := e.profiled(ctx, func() error {
 		defer e.closers.close()
+		if _, reads := readsObjects[c.name]; reads {
+			local, err := e.fetchInputs(ctx, made.Flags(), args, c.most)
+			if err != nil {
+				return err
+			}
+			args = local
+		}
 		return c.verb.run(ctx, args)
 	})
 	if c.writes {

@@ -154,16 +154,7 @@ func checkGiven(f *pflag.FlagSet) (err error) {
 	if slices.Contains(f.Args(), "") {
 		return errors.New("an argument is empty: is a variable not set?")
 	}
-	for _, arg := range f.Args() {
-		if isURL.MatchString(arg) {
-			return fmt.Errorf("%q is a URL: files and directories are read and written, so mount it or copy it first", arg)
-		}
-	}
 	f.Visit(func(one *pflag.Flag) {
-		if text := one.Value.String(); one.Value.Type() == "string" && isURL.MatchString(text) {
-			err = fmt.Errorf("--%s %q is a URL: files and directories are read and written, so mount it or copy it first",
-				one.Name, text)
-		}
 		several, isList := one.Value.(pflag.SliceValue)
 		if one.Value.Type() == "string" && one.Value.String() == "" || isList && slices.Contains(several.GetSlice(), "") {
 			err = fmt.Errorf("--%s is empty: is a variable not set?", one.Name)
