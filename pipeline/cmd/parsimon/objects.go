@@ -135,7 +135,8 @@ func (e *env) fetch(ctx context.Context, from, dir string) (objects []fetched, e
 	}
 	var answer, message bytes.Buffer
 	c := exec.CommandContext(ctx, program, "fetch", "--into="+dir, "--", from)
-	c.Stdout, c.Stderr = &answer, &message
+	c.Stdout = &answer
+	c.Stderr = &message
 	err = c.Run()
 	switch {
 	case ctx.Err() != nil:

@@ -65,7 +65,8 @@ func (e *env) runPublisher(ctx context.Context, command string, flags *pflag.Fla
 	}
 	all := slices.Concat([]string{command}, givenFlags(flags), []string{"--"}, args)
 	c := exec.CommandContext(ctx, program, all...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, e.stdout, e.stderr
+	c.Stdout = e.stdout
+	c.Stderr = e.stderr
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = 10 * time.Second
 	err = c.Run()
