@@ -39,7 +39,8 @@ func TestWordsOfChanges(t *testing.T) {
 	m := Moves{At: map[string][]int32{"spray": {2, 3}, conga: {4}}, Hash: "ports",
 		Events: []Event{{Cable: [2]int32{2, 4}, Kind: Down, FromNS: 5, ToNS: 9}}}
 	words := m.Describe(square(t))
-	if words != "balance ecmp, conga at 1 switch, spray at 2 switches, hash ports, switch 2:switch 4 down 5ns..9ns" {
+	const described = "balance ecmp, conga at 1 switch, spray at 2 switches, hash ports, switch 2:switch 4 down 5ns..9ns"
+	if words != described {
 		t.Error(words)
 	}
 }
@@ -64,12 +65,13 @@ func TestLateEvents(t *testing.T) {
 func TestSuggestedTimes(t *testing.T) {
 	n := square(t)
 	const first = 1769850300e9
+	const from = "; from the first flow on, it is 'switch 2:switch 4 down 2026-01-31T09:05:00.01Z.."
 	for _, c := range []struct {
 		from, to int64
 		want     string
 	}{
-		{10e6, 20e6, "; from the first flow on, it is 'switch 2:switch 4 down 2026-01-31T09:05:00.01Z..2026-01-31T09:05:00.02Z'"},
-		{10e6, 0, "; from the first flow on, it is 'switch 2:switch 4 down 2026-01-31T09:05:00.01Z..'"},
+		{10e6, 20e6, from + "2026-01-31T09:05:00.02Z'"},
+		{10e6, 0, from + "'"},
 		{first + 1, 0, ""},
 	} {
 		e := Event{Cable: [2]int32{2, 4}, Kind: Down, FromNS: c.from, ToNS: c.to}
