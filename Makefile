@@ -47,7 +47,7 @@ test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks publish-readers
 
-tools: ## install all that the tests need: Java, Flink's jars, Chromium, Python environments, an S3 server
+tools: ## install all that the tests need: Java, Flink's jars, Chromium, Python environments
 	@.ci/setup-flink $(FLINK)
 	@.ci/setup-chromium
 	@.ci/setup-notebooks
@@ -72,9 +72,9 @@ notebooks: build ## run the notebooks; the results are in .cache/pictures
 	@mkdir -p .cache/pictures
 	@.ci/notebooks $(BIN)/parsimon .cache/pictures
 
-publish-readers: build publish ## read published tables with pyiceberg, polars and DuckDB, in a directory and on an S3 server
-	@.ci/setup-readers
-	@.ci/publish-readers $(BIN) .cache/published
+publish-readers: build publish ## read published tables with pyiceberg, polars and DuckDB (ARGS=s3: also on a local S3 server)
+	@.ci/setup-readers $(ARGS)
+	@.ci/publish-readers $(BIN) .cache/published $(ARGS)
 
 flink: ## install Java, Maven and the jars that the tests on Flink need
 	@.ci/setup-flink $(FLINK)

@@ -141,7 +141,7 @@ func typeOf(t arrow.DataType, next func() int) (iceberg.Type, error) {
 		element, err := typeOf(t.Elem(), next)
 		return &iceberg.ListType{ElementID: id, Element: element, ElementRequired: !t.ElemField().Nullable}, err
 	}
-	return nil, fmt.Errorf("Iceberg tables of version 2 have no type for %s", t)
+	return nil, fmt.Errorf("version 2 of Iceberg has no type for %s", t)
 }
 
 // Spec returns the partition spec over the columns of a schema.
