@@ -31,7 +31,8 @@ func TestTablesOfSteps(t *testing.T) {
 			"replay: link_loads hops sender_feedback → sender_fcts"}},
 		{estimators.Independent, step.Options{}, []string{"simulate: link_loads hops → hop_delays link_stats"}},
 		{estimators.Independent, step.Options{ClusterError: 0.1}, []string{
-			"cluster: link_loads hops → link_clusters", "simulate: link_loads hops link_clusters → hop_delays link_stats"}},
+			"cluster: link_loads hops → link_clusters",
+			"simulate: link_loads hops link_clusters → hop_delays link_stats"}},
 	} {
 		e := c.estimator.Estimator()
 		var got []string
