@@ -66,7 +66,8 @@ func inFile(file string, err error) error {
 
 // file takes one source file through the steps of the package comment: stage, typed, addresses, judge.
 // Records and rejects are left in TmpDir; intermediate files go to a directory that is removed.
-func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats, err error) {
+func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats,
+	err error) {
 	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return stats, err
@@ -134,10 +135,11 @@ func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error
 	var again, all int64
 	var bytes, allBytes float64
 	err := in.query(ctx, step("repeats", values{"records": records}), &again, &bytes, &all, &allBytes)
-	if err == nil && again > 0 && (float64(again) >= repeatsNoted*float64(all) || bytes >= repeatsNoted*allBytes) {
+	many := float64(again) >= repeatsNoted*float64(all) || bytes >= repeatsNoted*allBytes
+	if err == nil && again > 0 && many {
 		in.note("repeats", file, fmt.Sprintf(": %d of %d rows repeat another row of their file, %s of %s bytes: "+
-			"they count as separate records; if the exporter wrote them twice, ingest the file without them", again, all,
-			units.Human(bytes), units.Human(allBytes)))
+			"they count as separate records; if the exporter wrote them twice, ingest the file without them", again,
+			all, units.Human(bytes), units.Human(allBytes)))
 	}
 	return err
 }
