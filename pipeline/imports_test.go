@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"pipeline/gate":               {"schema/names"},
 	"pipeline/lake/parquet":       {"schema", "schema/footer", "schema/names"},
 	"pipeline/lake":               {"schema", "schema/columns", "schema/footer", "schema/names", "pipeline/lake/..."},
-	"pipeline/engine":             {"schema", "schema/names", "schema/units", "pipeline/lake"},
+	"pipeline/engine":             {"schema", "schema/names", "schema/together", "schema/units", "pipeline/lake"},
 	"pipeline/catalog":            {"schema", "pipeline/lake", "queries/..."},
 	"pipeline/lake/disk":          nil,
 	"pipeline/cache":              {"stages/linksim", "pipeline/lake/disk"},
