@@ -1,0 +1,102 @@
+package roundrobin
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"parsimon/simkernel"
+)
+
+// A slowRing is a list of flows in start order, the last of which that has sent is known by its number.
+type slowRing struct {
+	flows []slowFlow
+	last  int32 // number of the flow that sent last
+}
+
+type slowFlow struct {
+	number  int32
+	readyPS int64
+	open    bool
+}
+
+// choose returns the flow that sends next, and when: that which is ready first. Of those that are ready by
+// freePS it is the first after the last one that has sent.
+func (r *slowRing) choose(freePS int64) (number int32, atPS int64) {
+	number = -1
+	atPS = simkernel.Never
+	after := 0
+	for after < len(r.flows) && r.flows[after].number <= r.last {
+		after++
+	}
+	for i := range r.flows {
+		f := &r.flows[(after+i)%len(r.flows)]
+		if f.open && max(freePS, f.readyPS) < atPS {
+			number = f.number
+			atPS = max(freePS, f.readyPS)
+		}
+	}
+	return number, atPS
+}
+
+// A NIC takes the flows that are ready alternately, and no flow before it is ready. With another order one
+// flow of a host could starve the others.
+func TestRingAgreesWithAList(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		ring := Ring{SendPS: Unknown}
+		slow := &slowRing{last: -1}
+		place := map[int32]int32{} // by number of the flow, which is its slot
+		started := int32(0)
+		nowPS := int64(0)
+		for range 2000 {
+			nowPS += rng.Int64N(3)
+			if len(slow.flows) == 0 || rng.IntN(8) == 0 && started < 400 {
+				if ring.Sparse() {
+					ring.Compact(func(slot, to int32) { place[slot] = to })
+				}
+				place[started] = ring.Add(started, nowPS)
+				slow.flows = append(slow.flows, slowFlow{started, nowPS, true})
+				started++
+			}
+			act(rng, &ring, slow, place, nowPS)
+			ring.Choose(nowPS)
+			number, atPS := slow.choose(nowPS)
+			if ring.SendPS != atPS || number >= 0 && ring.Places[ring.SendAt].Slot != number {
+				t.Fatalf("seed %d at %d: flow at place %d sends at %d, want flow %d at %d", seed, nowPS, ring.SendAt,
+					ring.SendPS, number, atPS)
+			}
+			if number >= 0 && rng.IntN(2) == 0 {
+				nowPS = atPS
+				readyPS := nowPS + rng.Int64N(6)
+				ring.Sent(ring.SendAt, readyPS)
+				slow.last = number
+				for i := range slow.flows {
+					if slow.flows[i].number == number {
+						slow.flows[i].readyPS = readyPS
+					}
+				}
+			}
+		}
+	}
+}
+
+// act closes, reopens or ends a random flow.
+func act(rng *rand.Rand, ring *Ring, slow *slowRing, place map[int32]int32, nowPS int64) {
+	i := rng.IntN(len(slow.flows))
+	f := &slow.flows[i]
+	switch rng.IntN(10) {
+	case 0:
+		ring.Close(place[f.number])
+		f.open = false
+	case 1, 2:
+		ring.Reopen(place[f.number], nowPS)
+		f.readyPS = max(f.readyPS, nowPS)
+		f.open = true
+	case 3:
+		ring.Vacate(place[f.number])
+		if len(slow.flows) == 1 {
+			slow.last = -1
+		}
+		slow.flows = append(slow.flows[:i], slow.flows[i+1:]...)
+	}
+}

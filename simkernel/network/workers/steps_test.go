@@ -1,0 +1,131 @@
+package workers
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+)
+
+// A chained domain has the one before and the one after it as neighbors.
+type chained struct {
+	all       []*chained
+	neighbors []int32
+	begun     atomic.Int64 // the last step
+	done      atomic.Int64
+	fromPS    int64
+	work      int64
+	faults    atomic.Int64
+}
+
+func (c *chained) Neighbors() []int32 { return c.neighbors }
+
+func (c *chained) Begin(step, fromPS int64) {
+	if c.begun.Add(1) != step || c.done.Load() != step-1 {
+		c.faults.Add(1)
+	}
+	for _, n := range c.neighbors {
+		if c.all[n].done.Load() < step-1 {
+			c.faults.Add(1)
+		}
+	}
+	c.fromPS = fromPS
+}
+
+func (c *chained) Run(toPS int64) {
+	if toPS != c.fromPS+10 || c.fromPS != 100+10*(c.begun.Load()-1) {
+		c.faults.Add(1)
+	}
+	c.work += 3
+	c.done.Add(1)
+}
+
+func (c *chained) TakeWork() int64 {
+	work := c.work
+	c.work = 0
+	return work
+}
+
+// Each domain is simulated once in each step, in order, and not before its neighbors have ended the step
+// before, for any number of workers. Otherwise packets would be lost between domains.
+func TestEveryStepFollowsThoseOfItsNeighbors(t *testing.T) {
+	for _, count := range []int{1, 2, 3, 20} {
+		const domains, epochs, steps = 7, 30, 5
+		all := make([]*chained, domains)
+		pool := make([]Domain, domains)
+		for i := range all {
+			all[i] = &chained{all: all}
+			pool[i] = all[i]
+			if i > 0 {
+				all[i].neighbors = append(all[i].neighbors, int32(i-1))
+			}
+			if i < domains-1 {
+				all[i].neighbors = append(all[i].neighbors, int32(i+1))
+			}
+		}
+		w := Start(pool, count, Settings{StepPS: 10, OneStep: true})
+		for e := range int64(epochs) {
+			w.Alone = count == 1 || e%3 == 2
+			w.Run(1+e*steps, 100+10*e*steps, steps)
+			next := w.Settle(steps)
+			if next != 1 {
+				t.Errorf("%d workers: %d steps follow, want 1", count, next)
+			}
+		}
+		w.Stop()
+		for i, c := range all {
+			if c.done.Load() != epochs*steps || c.faults.Load() > 0 || c.work != 0 {
+				t.Errorf("%d workers, domain %d: %d steps of %d, %d faults, work %d left", count, i, c.done.Load(),
+					epochs*steps, c.faults.Load(), c.work)
+			}
+		}
+	}
+}
+
+// An epoch has as many steps as give each worker some work, and at most 64. With too few steps workers would
+// only wait for each other.
+func TestNextSteps(t *testing.T) {
+	for _, c := range []struct {
+		work, steps int64
+		workers     int
+		want        int64
+	}{
+		{work: 7, steps: 2, workers: 2, want: 1}, // fewer than four items a step
+		{work: 8, steps: 2, workers: 2, want: 64},
+		{work: 40_000, steps: 10, workers: 2, want: 10},
+		{work: 40_000, steps: 10, workers: 4, want: 20},
+		{work: 4_000_000, steps: 10, workers: 2, want: 1},
+	} {
+		got := NextSteps(c.work, c.steps, c.workers)
+		if got != c.want {
+			t.Errorf("%+v: %d steps", c, got)
+		}
+	}
+}
+
+// The domain with the most work goes to the worker with the least. If all large domains had one owner, the
+// others would wait for it.
+func TestShare(t *testing.T) {
+	got := Share([]int64{1, 9, 4, 5, 3}, 2)
+	want := [][]int32{{1, 4}, {3, 2, 0}} // 9 + 3, and 5 + 4 + 1
+	if !slices.EqualFunc(got, want, slices.Equal[[]int32]) {
+		t.Errorf("workers own %v, want %v", got, want)
+	}
+}
+
+// Progress is reported once enough items have been processed, and counts each item once.
+func TestProgressCountsItems(t *testing.T) {
+	reported := int64(0)
+	c := &chained{}
+	w := Start([]Domain{c}, 1, Settings{StepPS: 10, Progress: func(items int64) { reported += items }})
+	defer w.Stop()
+	c.work = progressEvery - 1
+	w.Settle(1)
+	if reported != 0 {
+		t.Errorf("%d items are reported too early", reported)
+	}
+	c.work = 1
+	w.Settle(1)
+	if reported != progressEvery {
+		t.Errorf("%d items are reported, want %d", reported, progressEvery)
+	}
+}
