@@ -101,7 +101,7 @@ func TestWarningsOfPasses(t *testing.T) {
 		var kinds []string
 		for _, rec := range found.Table(schema.Warnings).Records {
 			for i := range int(rec.NumRows()) {
-				kinds = append(kinds, rec.Column(int(rec.Schema().FieldIndices("kind")[0])).ValueStr(i))
+				kinds = append(kinds, rec.Column(rec.Schema().FieldIndices("kind")[0]).ValueStr(i))
 			}
 		}
 		if !slices.Equal(kinds, want) {

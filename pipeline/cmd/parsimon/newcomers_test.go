@@ -142,7 +142,7 @@ func TestNewcomers(t *testing.T) {
 	contains(t, must(t, "validate", "--lake", "lake", "--scenario", "day@exact"), "100 KB-1 MB",
 		"(day)", "method version ")
 	mustFail(t,
-		failure{exitFailed, "the table of parsimon ingest --hosts", []string{"run", "--topology", "sites.csv", "--flows",
+		failure{exitFailed, "a table (parsimon ingest --hosts TABLE", []string{"run", "--topology", "sites.csv", "--flows",
 			"strange.csv", "--lake", "lake"}},
 		failure{exitFailed, `no variant "fast"`, []string{"validate", "--lake", "lake", "--scenario", "day@fast"}},
 		failure{exitFailed, "is a network, which has no flows", []string{"run", "rail-128", "--lake", "lake"}},
