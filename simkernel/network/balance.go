@@ -9,17 +9,17 @@ import (
 	"parsimon/simkernel/network/faults"
 )
 
-// Balancing is how switches balance loads.
+// Balancing contains the settings of load balancing by switches.
 type Balancing struct {
 	Balance Balance
 	At      []Balance // by node, instead of Balance: ECMP, Flowlet, Spray or Adaptive; nil: Balance at all
 	GapNS   int64     // with Flowlet and CONGA: a longer pause of a flow at a switch begins a new flowlet
 	Weights []float64 // by link: the share of the flows that choose it; nil: all equal
-	// InOrder makes receivers of paced transports accept packets in order only. Their senders go back N.
+	// InOrder makes receivers of paced transports accept packets in order only. Senders then use go-back-N.
 	InOrder bool
 }
 
-// A Balance is how a switch chooses a link for a data packet.
+// A Balance is a method by which a switch chooses a link for a data packet.
 type Balance uint8
 
 // The balances. All except ECMP reorder packets. Receivers then accept them in any order, unless
@@ -30,14 +30,15 @@ const (
 	// Flowlet chooses at random for each flowlet (LetFlow: Vanini et al., NSDI'17). The first flowlet takes
 	// the first path.
 	Flowlet
-	// Spray takes the links of a switch alternately.
+	// Spray uses the links of a switch alternately.
 	Spray
-	// Adaptive takes the link whose port would be idle first, of equals the next one. It counts dropped
-	// packets as sent, and assumes that a port with PFC sends nothing while one of its classes is paused.
+	// Adaptive chooses the link whose port would be idle first. Among equal ports, it chooses the next one.
+	// It counts dropped packets as sent, and assumes that a port with PFC sends nothing while any of its
+	// classes is paused.
 	Adaptive
-	// Random takes a random link for each packet.
+	// Random chooses a random link for each packet.
 	Random
-	// PLB is ECMP whose senders choose another path after congested rounds and timeouts.
+	// PLB is ECMP with senders that choose another path after congested rounds and timeouts.
 	PLB
 	// CONGA chooses for each flowlet, at the first switch of a flow, the path with the least congestion.
 	CONGA
@@ -54,7 +55,7 @@ type balancing struct {
 	rate    []dre   // CONGA, by port
 }
 
-// A flowlet is when the last packet of a flow passed a switch, and over which link.
+// A flowlet records when the last packet of a flow passed a switch, and its link.
 type flowlet struct {
 	atPS int64
 	link int32
@@ -65,13 +66,13 @@ type flowletKey struct {
 	node int32
 }
 
-// selective reports whether receivers accept packets in any order, and senders resend only what was not
-// received.
+// selective reports whether receivers accept packets in any order, and senders retransmit only packets that
+// were not received.
 func (m *paths) selective() bool {
 	return m != nil && !m.InOrder && slices.ContainsFunc(m.At, func(b Balance) bool { return b != ECMP })
 }
 
-// clock returns the time up to which a port can have sent: a paused port has sent nothing since its pause
+// clock returns the time up to which a port can have sent. A paused port has sent nothing since its pause
 // began.
 func (m *balancing) clock(port int32, nowPS int64) int64 {
 	if m.pauses[port] > 0 {
@@ -80,7 +81,7 @@ func (m *balancing) clock(port int32, nowPS int64) int64 {
 	return nowPS
 }
 
-// notePause counts the pauses of a port if what arrives is a pause frame.
+// notePause counts the pauses of a port if the arrival is a pause frame.
 func (m *balancing) notePause(a *calendar.Arrival) {
 	if !a.IsPause() {
 		return
@@ -100,8 +101,8 @@ func (m *balancing) notePause(a *calendar.Arrival) {
 	}
 }
 
-// choose returns one of the links of a set. stays is the link of the flow's first path, or -1 if it is not in
-// the set.
+// choose returns one of the links of a set. stays is the link of the flow's first path, or -1 if the set does
+// not contain it.
 func (m *balancing) choose(
 	d *domain, a *calendar.Arrival, info *flowInfo, set int32, links []int32, stays int32,
 ) int32 {
@@ -183,8 +184,8 @@ func (m *balancing) flowletLink(
 	return f.link
 }
 
-// byHash returns a link by weighted rendezvous hashing (Schindelhauer and Schomaker, SPAA'05): that with the
-// least -ln(u) / weight, where u is a hash of key and link in (0, 1).
+// byHash returns a link by weighted rendezvous hashing (Schindelhauer and Schomaker, SPAA'05): the link with
+// the smallest -ln(u) / weight, where u is a hash of key and link in (0, 1).
 func (m *balancing) byHash(key uint64, links []int32) int32 {
 	best := links[0]
 	least := math.Inf(1)
@@ -206,7 +207,7 @@ func (m *balancing) hash(key, number uint64, of int32) uint64 {
 	return simkernel.MixKeys(m.seed, key, number, uint64(of))
 }
 
-// tagMask returns the bits of items that hold the tag of the balance.
+// tagMask returns the bits of items that contain the tag of the balance.
 func (m *paths) tagMask() uint32 {
 	if m.Balance == PLB || m.Balance == CONGA {
 		return (1<<calendar.TagBits - 1) << recoveryShift
@@ -214,18 +215,19 @@ func (m *paths) tagMask() uint32 {
 	return 0
 }
 
-// PLB (Qureshi et al., SIGCOMM'22): the tag of a packet is the flow label that switches hash with the flow. A
-// sender counts rounds. A round lasts until all packets that were in flight when it began are acknowledged.
-// It is congested if half of its ACKs or more are marked. The sender takes the next label after
-// plbRoundsLimit congested rounds in a row, after plbIdleRounds if nothing is in flight, and after each
-// timeout. The constants are the defaults of Linux (tcp_plb_cong_thresh 128 of 256, tcp_plb_rehash_rounds 12,
-// tcp_plb_idle_rehash_rounds 3). Linux suspends PLB after a timeout, which is not modeled.
+// PLB follows Qureshi et al. (SIGCOMM'22). The tag of a packet is the flow label, which switches hash
+// together with the flow. A sender counts rounds. A round lasts until all packets that were in flight at its
+// beginning are acknowledged. It is congested if at least half of its ACKs are marked. The sender uses the
+// next label after plbRoundsLimit congested rounds in a row, after plbIdleRounds if nothing is in flight, and
+// after each timeout. The constants are the defaults of Linux (tcp_plb_cong_thresh 128 of 256,
+// tcp_plb_rehash_rounds 12, tcp_plb_idle_rehash_rounds 3). Linux suspends PLB after a timeout, which is not
+// modeled.
 const (
 	plbRoundsLimit = 12
 	plbIdleRounds  = 3
 )
 
-// plbRounds is PLB of a sender.
+// plbRounds is the state of PLB at a sender.
 type plbRounds struct {
 	label        uint32
 	acks, marks  int32 // of the present round
@@ -233,7 +235,7 @@ type plbRounds struct {
 	untilPackets int64 // the round ends with the ACK of a packet from this one on
 }
 
-// repath processes an ACK.
+// repath updates the label of a flow after an ACK.
 func (w *forwarding) repath(f *recoveryFlow, number int64, marked bool) {
 	if w.net.Balance != PLB {
 		return

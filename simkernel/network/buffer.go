@@ -10,31 +10,31 @@ import (
 	"parsimon/simkernel/network/calendar"
 )
 
-// BufferParams are the buffers of switches, and how senders recover from losses.
+// BufferParams describe the buffers of switches and the recovery of senders from losses.
 type BufferParams struct {
 	SwitchBytes int64 `json:"switch_bytes"` // shared by the ports of a switch; above 0
-	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): a packet
+	// Alpha is the parameter of dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). A packet
 	// is dropped if its port would then hold more than Alpha times the free bytes of the buffer.
 	Alpha float64 `json:"alpha"`
-	// ReservedBytes of it are each port's own, for each class; alpha is of what is left of the buffer, and of
-	// what a port holds beyond. With PFC it is the reserve of a link, for each lossless class; 0 is
-	// pfcReserve.
+	// ReservedBytes is the part of the buffer that each port has exclusively, for each class. Alpha applies
+	// to the rest of the buffer, and to what a port holds beyond its reserve. With PFC it is the reserve of a
+	// link, for each lossless class. 0 means pfcReserve.
 	ReservedBytes int64 `json:"reserved_bytes,omitempty"`
-	// RetransmitNS is the retransmission timeout: without an ACK for new data for this time, a sender resends
-	// from the first unacknowledged packet. It doubles with every timeout in a row. 0 chooses the longest
-	// time that a packet of the flow can take, so that only lost packets are resent (the rule of IRN's
-	// RTO_high: Mittal et al., SIGCOMM'18, §3.1).
+	// RetransmitNS is the retransmission timeout. If no ACK for new data arrives for this time, a sender
+	// retransmits from the first unacknowledged packet. It doubles with each consecutive timeout. 0 means the
+	// longest time that a packet of the flow can take, so that only lost packets are retransmitted (the rule
+	// of IRN's RTO_high: Mittal et al., SIGCOMM'18, §3.1).
 	RetransmitNS int64 `json:"retransmit_ns,omitempty"`
 
-	// Selective makes senders resend what is lost and nothing else (recovery.go), instead of going back.
+	// Selective makes senders retransmit only lost packets (recovery.go), instead of going back.
 	Selective bool `json:"selective,omitempty"`
 
-	// PFC pauses senders, instead of dropping their packets (pfc.go).
+	// PFC makes switches pause senders (pfc.go) instead of dropping their packets.
 	PFC           bool  `json:"pfc,omitempty"`
 	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
 	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // likewise, as alpha times more for faster links; 0: fits each
-	// The watchdog drops a queue of a switch that was paused for WatchdogNS, and the port ignores pauses of
-	// its class for RestoreNS. 0: there is none.
+	// The watchdog drops the packets of a switch's queue that was paused for WatchdogNS. The port then
+	// ignores pauses of its class for RestoreNS. 0 means no watchdog.
 	WatchdogNS int64 `json:"watchdog_ns,omitempty"`
 	RestoreNS  int64 `json:"restore_ns,omitempty"`
 }
@@ -45,8 +45,8 @@ func (b BufferParams) IsZero() bool { return b == BufferParams{} }
 // DefaultAlpha is the common setting of switches for lossy traffic.
 const DefaultAlpha = 1
 
-// Validate reports the first value that cannot be simulated with packets as in p. The reader of a scenario
-// checks the ranges of Alpha and RetransmitNS.
+// Validate returns an error for the first value that cannot be simulated with packets as in p. The reader of
+// a scenario checks the ranges of Alpha and RetransmitNS.
 func (b *BufferParams) Validate(p *simkernel.Params) error {
 	switch {
 	case b.SwitchBytes < p.PayloadBytes+p.HeaderBytes:
@@ -63,7 +63,7 @@ func (b *BufferParams) Validate(p *simkernel.Params) error {
 	return b.checkPFC(p.PayloadBytes + p.HeaderBytes)
 }
 
-// A PlaceError is the error for settings of switches at a node or for a class; the other is -1.
+// A PlaceError is an error in the settings of switches at a node or for a class. The other field is -1.
 type PlaceError struct {
 	Node, Class int
 	Err         error
@@ -73,10 +73,11 @@ func (e *PlaceError) Error() string {
 	return fmt.Sprintf("%v (node %d, class %d)", e.Err, e.Node, e.Class)
 }
 
-// Rooms returns, by link, how many bytes can wait at its port, if none do at others of its switch, before a
-// packet is dropped or, with PFC, another switch is paused, because that delays flows that do not cross this
-// port. Where only hosts send to the port, it is what all of the switch may have together. With PFC, that of
-// a host's link is what can wait of its packets before the host is paused. The switches have limited buffers.
+// Rooms returns, by link, the number of bytes that can wait at its port before a packet is dropped, if
+// nothing waits at the other ports of its switch. With PFC, it is the number before another switch is paused,
+// because this delays flows that do not cross the port. If only hosts send to the port, it is the number for
+// all ports of the switch together. With PFC, the value of a host's link is the number of its bytes that can
+// wait before the host is paused. It must be called with limited buffers only.
 func (n *Network) Rooms() []int64 {
 	bySwitch := make([]int64, len(n.host))
 	byHosts := make([]int64, len(n.host))
@@ -113,11 +114,11 @@ func (n *Network) Rooms() []int64 {
 	return rooms
 }
 
-// loneQueue returns how many bytes of a buffer a queue with a dynamic threshold may hold if no other holds
-// any.
+// loneQueue returns the number of bytes of a buffer that a queue with a dynamic threshold may use if all
+// other queues are empty.
 func loneQueue(alpha float64, bytes int64) float64 { return alpha / (1 + alpha) * float64(bytes) }
 
-// A buffer is that of one switch.
+// A buffer is the buffer of one switch.
 type buffer struct {
 	low, high int32 // its ports in domain.ports
 	usedBytes int64
@@ -131,7 +132,7 @@ type buffer struct {
 	pausing     int32 // senders that are to pause
 }
 
-// admits reports whether a data packet fits at a switch's port.
+// admits reports whether a switch's port has room for a data packet.
 func (s *sharedBuffers) admits(b *buffer, p *port, it *calendar.Item, wireBytes int64) bool {
 	d := s.domain
 	n := d.net
@@ -151,7 +152,7 @@ func (s *sharedBuffers) admits(b *buffer, p *port, it *calendar.Item, wireBytes 
 	return min(part, wireBytes) <= max(0, free) && float64(part) <= alpha*float64(max(0, free))
 }
 
-// sharedBytes returns what the ports of a switch hold beyond their reserves.
+// sharedBytes returns the number of bytes that the ports of a switch hold beyond their reserves.
 func (s *sharedBuffers) sharedBytes(b *buffer) (bytes int64) {
 	d := s.domain
 	for u := b.low; u < b.high; u++ {
@@ -167,7 +168,8 @@ func (s *sharedBuffers) sharedBytes(b *buffer) (bytes int64) {
 	return bytes
 }
 
-// initPools divides the buffers of switches without PFC, and reports the first that is too small.
+// initPools divides the buffers of switches without PFC. It returns an error for the first buffer that is too
+// small.
 func (n *Network) initPools() error {
 	queues := make([]int64, len(n.host))
 	alpha := n.buffer.Alpha
@@ -189,10 +191,10 @@ func (n *Network) initPools() error {
 	return nil
 }
 
-// The ports of a switch with a limited buffer depend on each other, within a window too. But only where a
-// packet may be dropped: in a window in which everything that arrives fits even if nothing leaves, they are
-// simulated one by one, like ports without a limit. Otherwise arrivals of all ports are admitted in order of
-// time. Even then a port's services are simulated only when the decision depends on them.
+// The ports of a switch with a limited buffer depend on each other, also within a window. However, this
+// matters only if a packet may be dropped. If all arrivals of a window fit even if nothing leaves, the ports
+// are simulated one by one, like ports without a limit. Otherwise arrivals of all ports are admitted in order
+// of time. Even then a port's services are simulated only when the decision depends on them.
 
 // sharedBuffers are the limited buffers of the switches of a domain.
 type sharedBuffers struct {
@@ -205,7 +207,7 @@ type sharedBuffers struct {
 // A level is a change of the bytes in a buffer.
 type level struct{ atPS, bytes int64 }
 
-// runNode runs the ports of a switch, which are the first of those with work, and returns how many they are.
+// runNode simulates the ports of a switch, which are the first of those with work, and returns their number.
 func (s *sharedBuffers) runNode(b *buffer, due []calendar.DuePort) int {
 	d := s.domain
 	last := 1
@@ -234,8 +236,8 @@ func (s *sharedBuffers) runNode(b *buffer, due []calendar.DuePort) int {
 	return last
 }
 
-// fits reports whether each port has room for what arrives in the window, and the buffer for mostBytes, even
-// if nothing leaves. It errs on the safe side.
+// fits reports whether each port has room for its arrivals in the window, and the buffer for mostBytes, even
+// if nothing leaves. It may report false although there is room.
 func (s *sharedBuffers) fits(b *buffer, mostBytes int64) bool {
 	d := s.domain
 	free := float64(b.poolBytes - mostBytes)
@@ -251,11 +253,11 @@ func (s *sharedBuffers) fits(b *buffer, mostBytes int64) bool {
 	return false
 }
 
-// levelParts is how many parts of a window are looked at one by one.
+// levelParts is the number of parts of a window that are examined separately.
 const levelParts = 64
 
-// notePeak notes the maximum of the bytes in a buffer, which held that number of bytes when the window began.
-// What arrives at a time comes before what leaves.
+// notePeak updates the maximum number of bytes in a buffer, which contained the given number when the window
+// began. Arrivals precede departures at the same time.
 func (s *sharedBuffers) notePeak(b *buffer, bytes int64) {
 	d := s.domain
 	var more, all [levelParts]int64
@@ -290,7 +292,7 @@ func (s *sharedBuffers) notePeak(b *buffer, bytes int64) {
 	}
 }
 
-// runMerged runs the active ports of a switch and admits what arrives in order of time.
+// runMerged simulates the active ports of a switch and admits arrivals in order of time.
 func (s *sharedBuffers) runMerged(b *buffer, all []calendar.Arrival) {
 	d := s.domain
 	for _, o := range s.active {
@@ -314,7 +316,7 @@ func (s *sharedBuffers) runMerged(b *buffer, all []calendar.Arrival) {
 				continue
 			}
 		} else if !s.admits(b, p, &a.Item, bytes) {
-			// What has left since makes room only. So a packet that fits without it fits.
+			// Departures since then only make room. A packet that fits without this room therefore fits.
 			s.serveActive(a.AtPS)
 			if !s.admits(b, p, &a.Item, bytes) {
 				s.drop(p, &a.Item)
@@ -338,7 +340,7 @@ func (s *sharedBuffers) runMerged(b *buffer, all []calendar.Arrival) {
 	}
 }
 
-// serveActive starts the services of the active ports before untilPS.
+// serveActive starts the services of the active ports that begin before untilPS.
 func (s *sharedBuffers) serveActive(untilPS int64) {
 	d := s.domain
 	for _, o := range s.active {
@@ -351,8 +353,7 @@ func (s *sharedBuffers) serveActive(untilPS int64) {
 	}
 }
 
-// hold counts a data packet that takes room at a switch's port, or with negative bytes one that gives it
-// back.
+// hold adds the bytes of a data packet to those that a switch's port holds. Negative bytes release room.
 func (s *sharedBuffers) hold(b *buffer, p *port, it *calendar.Item, bytes, atPS int64) {
 	d := s.domain
 	if d.classes != nil {
@@ -365,12 +366,12 @@ func (s *sharedBuffers) hold(b *buffer, p *port, it *calendar.Item, bytes, atPS 
 	}
 }
 
-// passes notes a packet that arrives at a port and is served without waiting for others.
+// passes counts a packet that arrives at a port and is served without waiting.
 func (s *sharedBuffers) passes(bytes, arrivedPS, servedPS int64) {
 	s.levels = append(s.levels, level{arrivedPS, bytes}, level{servedPS, -bytes})
 }
 
-// holdAll holds the data that arrives at a port and fits.
+// holdAll adds data that arrives at a port and fits.
 func (s *sharedBuffers) holdAll(b *buffer, p *port, arrivals []calendar.Arrival) {
 	d := s.domain
 	for i := range arrivals {

@@ -16,7 +16,7 @@ import (
 // above the dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group
 // 0 of the HPCC simulator).
 //
-// Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in order only,
+// Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets only in order,
 // and acknowledges them. It discards packets beyond the expected one and answers the first of them, and then
 // one per nackEveryNS, or round trip if that is longer, without progress, by a NACK that names the expected
 // packet; the sender goes back to it. It also discards duplicates. A timeout covers the loss of a flow's last
@@ -502,7 +502,7 @@ func (n *Buffered) bytes(f *bufferedFlow, packets int64) int64 {
 	return min(f.size, packets*n.params.PayloadBytes)
 }
 
-// setRate adopts the rate of the flow's sender.
+// setRate applies the rate of the flow's sender.
 func (n *Buffered) setRate(f *bufferedFlow) {
 	rateBps, _ := f.sender.Rate()
 	f.gap = simkernel.NewWireTime(rateBps)

@@ -10,38 +10,38 @@ import (
 	"parsimon/simkernel/network/calendar"
 )
 
-// Classes divide the data of a network: each has a queue of its own at every port, with its own marking
-// threshold, part of the buffer and pauses. ACKs still come before all data, or with Traits.AcksQueue wait in
-// the queue of their flow's class.
+// Classes divide the data of a network. Each class has its own queue at every port, with its own marking
+// threshold, share of the buffer, and pauses. ACKs still precede all data. With Traits.AcksQueue, they wait
+// in the queue of their flow's class.
 //
-// A port serves the classes without a weight first, the highest of them before the others, without
-// preemption. What they leave, those with a weight share by deficit round robin (Shreedhar and Varghese,
-// SIGCOMM'95): one after another, each is given its quantum, and sends as long as its next packet is within
-// its deficit, which is 0 when nothing waits. The smallest quantum is that of a full packet. NICs serve the
-// classes of their flows by the same rules, and the flows of a class round robin; a flow that may not send
-// when the packet before has been sent does not wait.
+// A port first serves the classes without a weight, in order of priority and without preemption. Classes with
+// a weight share the remaining capacity by deficit round robin (Shreedhar and Varghese, SIGCOMM'95). Each in
+// turn receives its quantum, and sends as long as its next packet is within its deficit. The deficit is 0 if
+// nothing waits. The smallest quantum is the size of a full packet. NICs serve the classes of their flows by
+// the same rules, and the flows of a class round robin. A flow that may not send when the previous packet has
+// been sent does not wait.
 //
-// Ports without classes, or with one that differs in nothing, are served in domain.serve and domain.runNIC as
-// ever. PFC is of classes: without others there is one.
+// Ports without classes, or with a single class that has no settings, are served by domain.serve and
+// domain.runNIC. PFC applies to classes. Without classes, there is one.
 
-// MaxClasses is how many queues a port can have.
+// MaxClasses is the maximum number of queues of a port.
 const MaxClasses = 8
 
-// A Class is traffic that has its own queue at every port. Of two without a weight the later one in Classify
-// has priority.
+// A Class is a part of the traffic that has its own queue at every port. Of two classes without a weight, the
+// later one in Classify has priority.
 type Class struct {
 	Weight int64 `json:"weight,omitempty"` // of the deficit round robin; 0: strict priority over those with a weight
-	// Marking thresholds in bytes per Gbps of a link; 0: those of the transport. With random marks they begin
-	// at the first, and all are marked from the second on.
+	// Marking thresholds are in bytes per Gbps of a link. 0 means the threshold of the transport. With random
+	// marks, marking begins at the first, and all packets are marked from the second.
 	MarkPerGbps    int64 `json:"mark_per_gbps,omitempty"`
 	MaxMarkPerGbps int64 `json:"max_mark_per_gbps,omitempty"`
-	// Alpha is BufferParams.Alpha for the queues of the class; 0: the same. With PFC it is that of what came
-	// over a link.
+	// Alpha is BufferParams.Alpha for the queues of the class. 0 means the same value. With PFC, it applies
+	// to the packets that arrived over a link.
 	Alpha float64 `json:"alpha,omitempty"`
 	Lossy bool    `json:"lossy,omitempty"` // with PFC, else as if false: it is dropped as without, and never paused
 }
 
-// The largest values of a class. No queue is so long that it marks at MaxMarkPerGbps.
+// These are the maximum values of a class. No queue is long enough to be marked at MaxMarkPerGbps.
 const (
 	MaxWeight      = 1000
 	MaxMarkPerGbps = 1 << 30
@@ -53,7 +53,7 @@ type classQueues struct {
 	turns  bool // there are several classes
 }
 
-// portClasses are the classes of a port.
+// portClasses has the state of the classes at a port.
 type portClasses struct {
 	queues  []queue // of a switch's port
 	deficit [MaxClasses]int64
@@ -61,7 +61,7 @@ type portClasses struct {
 	granted bool // turn has got its quantum
 }
 
-// A queue is that of one class at a switch's port.
+// A queue is the queue of one class at a switch's port.
 type queue struct {
 	calendar.Fifo
 	came      []int32 // with PFC: the links that buf came over
@@ -71,7 +71,7 @@ type queue struct {
 	dropped   int64
 }
 
-// Classify gives the network classes. It is called before Run.
+// Classify sets the classes of the network. It must be called before Run.
 func (n *Network) Classify(classes []Class) error {
 	if len(classes) < 1 || len(classes) > MaxClasses {
 		return fmt.Errorf("classes are %d, must be 1 to %d", len(classes), MaxClasses)
@@ -107,8 +107,8 @@ func (n *Network) Classify(classes []Class) error {
 	return n.initPools()
 }
 
-// checkClass checks what depends on the transport, the buffers and the configurations of switches. The reader
-// of a scenario checks the ranges of its weight and of Alpha.
+// checkClass checks the settings that depend on the transport, the buffers and the configurations of
+// switches. The reader of a scenario checks the ranges of its weight and of Alpha.
 func (n *Network) checkClass(c *Class) error {
 	from, _ := n.params.MarkBytes(1e9, 1)
 	switch {
@@ -132,7 +132,7 @@ func (n *Network) checkClass(c *Class) error {
 	return nil
 }
 
-// alphaOf is the dynamic threshold of a class.
+// alphaOf returns the parameter of the dynamic threshold of a class.
 func (n *Network) alphaOf(c *Class) float64 {
 	switch {
 	case c.Alpha != 0:
@@ -161,8 +161,8 @@ func (d *domain) classOf(it *calendar.Item) int32 {
 	return int32(d.net.flows.hops[it.Hop].last % MaxClasses)
 }
 
-// pick returns the class that a port serves next, of those that are ready, whose next packets have these
-// sizes.
+// pick returns the class that a port serves next, among the ready classes. sizes are the sizes of their next
+// packets.
 func (n *Network) pick(c *portClasses, ready uint32, bytes *[MaxClasses]int64) int {
 	strict := ready & n.strict
 	if strict != 0 {
@@ -184,7 +184,7 @@ func (n *Network) pick(c *portClasses, ready uint32, bytes *[MaxClasses]int64) i
 	}
 }
 
-// pass ends a class's turn.
+// pass ends the turn of a class.
 func (n *Network) pass(c *portClasses, q int) {
 	c.turn = q + 1
 	c.granted = false
@@ -193,7 +193,7 @@ func (n *Network) pass(c *portClasses, q int) {
 	}
 }
 
-// emptied notes that nothing of the class that was served waits.
+// emptied records that nothing of the class that was served waits.
 func (n *Network) emptied(c *portClasses, q int) {
 	c.deficit[q] = 0
 	if c.turn == q {
@@ -209,7 +209,7 @@ func (q *queue) trim() {
 	}
 }
 
-// put adds what arrives at a switch's port to its queues.
+// put adds arrivals at a switch's port to its queues.
 func (p *port) put(d *domain, a *calendar.Arrival) {
 	switch {
 	case a.Bits&calendar.FlagAck != 0 && !d.traits.AcksQueue:
@@ -225,7 +225,7 @@ func (p *port) put(d *domain, a *calendar.Arrival) {
 	}
 }
 
-// servedInTurn notes what pick and emptied would of data that was served while nothing else waited.
+// servedInTurn has the effect of pick and emptied for data that was served while nothing else waited.
 func (q *classQueues) servedInTurn(p *port, it *calendar.Item) {
 	d := q.domain
 	c := p.classes
@@ -235,7 +235,7 @@ func (q *classQueues) servedInTurn(p *port, it *calendar.Item) {
 	}
 }
 
-// runQueues is runQueued with classes: what has arrived is in the queues.
+// runQueues is runQueued with classes. Arrivals are in the queues already.
 func (q *classQueues) runQueues(u int32, p *port) {
 	d := q.domain
 	nextPS := q.serveClasses(p, d.EndPS)
@@ -294,7 +294,7 @@ func (q *classQueues) serveClasses(p *port, untilPS int64) (nextPS int64) {
 	}
 }
 
-// serveClass starts the service of a packet of the class that is next.
+// serveClass starts the service of a packet of the next class.
 func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 	d := q.domain
 	var bytes [MaxClasses]int64
@@ -349,7 +349,7 @@ func (q *classQueues) serveClass(p *port, k *portKind, nowPS int64) {
 	d.send(p, k, it, nowPS)
 }
 
-// chooseClasses is ring.choose for a NIC with classes; pickClass then chooses the class.
+// chooseClasses is ring.choose for a NIC with classes. pickClass then chooses the class.
 func (q *classQueues) chooseClasses(p *port, c *nic) {
 	d := q.domain
 	c.SendPS = never
@@ -381,7 +381,7 @@ func (q *classQueues) pickClass(p *port, c *nic) int {
 	return d.net.pick(p.classes, ready, &bytes)
 }
 
-// sent notes that a NIC has sent a packet of a class.
+// sent records that a NIC has sent a packet of a class.
 func (q *classQueues) sent(p *port, c *nic, class int) {
 	r := &c.classes[class]
 	r.Choose(p.freePS)

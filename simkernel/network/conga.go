@@ -7,13 +7,14 @@ import (
 )
 
 // CONGA (Alizadeh et al., SIGCOMM'14), simplified. Each switch port estimates its rate (dre). A data packet
-// carries two values in its tag: the place of its link among those of its first switch, one of congaPlaces,
-// and the highest metric of congaBits that it has met at a port. Its ACK returns both. The first switch keeps
-// the metric by last switch and place, and halves it every congaAgePS in which no other one arrives. (In
-// CONGA any packet of the reverse direction returns the metric, and how it fades after 10 ms is not stated.)
+// carries two values in its tag: the index of its link among those of its first switch, one of congaPlaces,
+// and the highest metric of congaBits among the ports on its path. Its ACK returns both. The first switch
+// stores the metric by last switch and index, and halves it after every congaAgePS without a new one. (In
+// CONGA, any packet of the reverse direction returns the metric, and its decay after 10 ms is not specified.)
 //
-// A flowlet takes the link for which the maximum of the own and the returned metric is the least. Of equals
-// it takes its former link, or else one by hash. Other switches keep to the first path, or choose by hash.
+// A flowlet takes the link for which the maximum of the local and the returned metric is smallest. Among
+// equal links it takes its previous link, otherwise one by hash. Other switches use the first path, or choose
+// by hash.
 const (
 	congaBits   = 3
 	congaPlaces = 1 << (calendar.TagBits - congaBits)
@@ -25,15 +26,15 @@ const (
 )
 
 // A dre is CONGA's discounting rate estimator of a port. It sums the time in which the port has sent, and
-// loses an eighth of the sum every dreEveryPS.
+// reduces the sum by an eighth every dreEveryPS.
 type dre struct {
 	sentPS float64 // up to the last multiple of dreEveryPS
 	morePS int64   // since then
 	atPS   int64   // the time up to which the port is counted
 }
 
-// A congaKey is a path from the first switch of a flow to its last. place is that of the link at the first
-// switch.
+// A congaKey is a path from the first switch of a flow to its last. place is the index of the link at the
+// first switch.
 type congaKey struct {
 	node, last int32
 	place      uint32
@@ -84,8 +85,8 @@ func (m *balancing) congaLeaf(d *domain, a *calendar.Arrival) bool {
 	return first == d.net.links[a.Link].DstNode
 }
 
-// measure counts what a switch sends to the chosen port: data carries the metric on, and an ACK leaves it at
-// the first switch of its flow.
+// measure updates the metrics for an item that a switch sends to the chosen port. Data carries the metric on,
+// and an ACK delivers it at the first switch of its flow.
 func (m *balancing) measure(d *domain, a *calendar.Arrival) {
 	metric := m.utilization(a.Port, a.AtPS)
 	if a.Bits&calendar.FlagAck == 0 {
@@ -104,8 +105,8 @@ func (m *balancing) measure(d *domain, a *calendar.Arrival) {
 	}
 }
 
-// leastCongested is the link of a new flowlet. before is that of its flow's last one, or of its first path;
-// other is chosen by hash.
+// leastCongested returns the link of a new flowlet. before is the link of the flow's previous flowlet, or of
+// its first path. other is chosen by hash.
 func (m *balancing) leastCongested(d *domain, a *calendar.Arrival, links []int32, before, other int32) int32 {
 	node, last := d.paths.congaEnds(&a.Item)
 	places := min(len(links), congaPlaces)

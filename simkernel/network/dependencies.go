@@ -10,31 +10,30 @@ import (
 	"parsimon/simkernel/network/faults"
 )
 
-// A flow that waits for others starts when the last of them has been delivered and the delay of that
-// dependency has passed, and never before its own StartNS. Deliveries count in whole ns, rounded up, as in
-// FCTs: each start is a whole ns, and the same starts given as an open loop yield the same results. A flow of
-// no bytes and without a path is a compute step: it ends when it starts.
+// A flow that depends on others starts when the last of them has been delivered and the delay of that
+// dependency has passed, but not before its own StartNS. Deliveries are in whole ns, rounded up, as in FCTs.
+// Each start is therefore a whole ns, and a workload with the same starts and no dependencies yields the same
+// results. A flow without bytes and without a path is a compute step: it ends when it starts.
 //
-// The end of a flow is known one lookahead before, when its last packet leaves the last port of its path,
-// because the link delivers in order. With recovery the port tracks which packet the receiver expects. Where
+// The end of a flow is known one lookahead in advance, when its last packet leaves the last port of its path,
+// because the link delivers in order. With recovery, the port tracks which packet the receiver expects. If
 // paths change, a host can have several such ports, and the coordinator tracks the packets that will not be
 // lost on the link.
 //
-// A step is not longer than the least lookahead of a link that ends at a host. So the coordinator learns of
-// every delivery in a step before it happens, and passes on the starts that follow before their own step.
-// This is the rule of conservative simulation (Chandy and Misra, IEEE TSE SE-5(5), 1979): no result depends
+// A step is not longer than the smallest lookahead of a link that ends at a host. The coordinator therefore
+// learns of every delivery in a step before it happens, and passes on the resulting starts before their step.
+// This is the rule of conservative simulation (Chandy and Misra, IEEE TSE SE-5(5), 1979). No result depends
 // on domains or workers.
 //
-// The frontier holds the flows that have been read and wait. It also knows when flows ended, as long as a
-// flow that has not been read yet can wait for them.
+// The frontier contains the flows that have been read and wait. It also stores the ends of flows as long as a
+// flow that has not been read yet can depend on them.
 
-// WaitFor prepares an idle network for flows that wait for others (Flows.After). With them steps can be
-// shorter.
+// WaitFor prepares an idle network for flows that depend on others (Flows.After). Steps can then be shorter.
 func (n *Network) WaitFor() {
 	n.frontier = &frontier{net: n, waiting: map[int64][]waitingFlow{}, last: -1}
 }
 
-// An after is one flow that another waits for.
+// An after is a flow on which another one depends.
 type after struct{ row, delayPS int64 }
 
 type frontier struct {
@@ -58,20 +57,20 @@ type waitingFlow struct {
 // A delivery is the end of a flow, in whole ns.
 type delivery struct{ row, atPS int64 }
 
-// Before orders by start, and equal starts by row.
+// Before orders by start, and flows with equal starts by row.
 func (f *newFlow) Before(o *newFlow) bool {
 	return f.startPS < o.startPS || f.startPS == o.startPS && f.row < o.row
 }
 
-// deliveryWatch foresees, in a domain, when flows are delivered.
+// deliveryWatch predicts deliveries of flows in a domain.
 type deliveryWatch struct {
 	domain   *domain
 	foreseen []delivery         // of flows in this epoch
 	coming   []calendar.Arrival // at hosts, in this epoch, if paths change
 }
 
-// foresee notes a packet that leaves a port and will arrive at it.AtPS. If the port leads to a host, that can
-// end its flow.
+// foresee notes a packet that leaves a port and will arrive at it.AtPS. If the port leads to a host, the
+// packet can end its flow.
 func (x *deliveryWatch) foresee(p *port, it calendar.Item) {
 	d := x.domain
 	n := d.net
@@ -91,7 +90,7 @@ func (x *deliveryWatch) foresee(p *port, it calendar.Item) {
 	}
 }
 
-// delivers notes that a packet will arrive at its host, and reports whether that ends its flow. It is called
+// delivers records that a packet will arrive at its host, and reports whether it ends its flow. It is called
 // in the order in which packets arrive.
 func (n *Network) delivers(it *calendar.Item) (e delivery, ends bool) {
 	slot := n.flows.hops[it.Hop].flow
@@ -113,7 +112,8 @@ func (n *Network) delivers(it *calendar.Item) (e delivery, ends bool) {
 	return delivery{n.flows.info[slot].row, simkernel.CeilNS(it.AtPS) * simkernel.PSPerNS}, ends
 }
 
-// receive ends flows by packets that arrive before untilPS, where paths change. All of these have been sent.
+// receive ends flows by packets that arrive before untilPS. It is used if paths change. All of these packets
+// have been sent.
 func (x *frontier) receive(untilPS int64) {
 	for i := range x.net.domains {
 		d := &x.net.domains[i]
@@ -131,7 +131,7 @@ func (x *frontier) receive(untilPS int64) {
 	x.coming = slices.Delete(x.coming, 0, arrived)
 }
 
-// settle ends the flows whose delivery the domains have foreseen, and adds results of compute steps.
+// settle ends the flows whose delivery the domains have predicted, and adds results of compute steps.
 func (x *frontier) settle() {
 	for i := range x.net.domains {
 		d := &x.net.domains[i]
@@ -147,7 +147,7 @@ func (x *frontier) settle() {
 	x.steps = x.steps[:0]
 }
 
-// add takes the next flow of a batch.
+// add adds the next flow of a batch.
 func (x *frontier) add(b *batch, f *newFlow) {
 	drop := b.keepRow - x.first
 	if drop > int64(len(x.endedPS))/2 { // ends of flows before it are not needed any more
@@ -173,7 +173,8 @@ func (x *frontier) add(b *batch, f *newFlow) {
 	}
 }
 
-// end ends a flow, and makes the flows ready that waited only for it. Compute steps among them end at once.
+// end ends a flow, and makes the flows ready that waited only for this flow. Compute steps among them end
+// immediately.
 func (x *frontier) end(e delivery) {
 	x.ending = append(x.ending[:0], e)
 	for len(x.ending) > 0 {
@@ -210,7 +211,7 @@ func (x *frontier) nextPS() int64 {
 	return x.ready[0].startPS
 }
 
-// stuck returns the error for flows that wait for flows that never end.
+// stuck returns an error about flows that wait for flows that never end.
 func (x *frontier) stuck() error {
 	of := int64(math.MaxInt64)
 	by := int64(0)

@@ -1,21 +1,21 @@
 // Package network simulates every packet of every flow at every hop of its path, on all cores. It uses the
 // same transports (simkernel.Sender), link speeds (simkernel.WireTime), queues and ideal FCTs as the link
-// kernel. twin_test.go has a slow, simple simulator that it must agree with in every bit.
+// kernel. twin_test.go has a slow and simple simulator with which it must agree in every bit.
 //
 // # Model
 //
 // Switches store and forward. Each port of a switch has two FIFOs, one for ACKs and one for data. ACKs have
 // strict priority, without preemption. A data packet is marked if more wire bytes of data than the link's
-// threshold (Params.MarkBytes) are left behind it when its service starts. With Traits.AcksQueue there is one
-// FIFO for both. With Traits.RandomMarks marks are random between two thresholds. Every data packet is
-// acknowledged by one ACK of AckBytes, which returns over the reverse links and through the destination's
-// NIC. A NIC sends ACKs first, then serves its sendable flows round robin, one packet each, and never marks.
-// A flow with less than its window in flight is sendable. It sends a full packet even if that exceeds the
-// window.
+// threshold (Params.MarkBytes) remain behind it when its service starts. With Traits.AcksQueue there is one
+// FIFO for both. With Traits.RandomMarks, packets are marked at random between two thresholds. Every data
+// packet is acknowledged by one ACK of AckBytes, which returns over the reverse links and through the
+// destination's NIC. A NIC sends ACKs first, then serves its sendable flows round robin, one packet each, and
+// never marks. A flow with fewer bytes in flight than its window is sendable. It sends a full packet even if
+// that exceeds the window.
 //
 // # Layers
 //
-// A layer uses those below it. The parts are features: a part that a network does not use is nil.
+// A layer uses those below it. The parts are features. A part is nil if the network does not use it.
 //
 //	packages           calendar    items, arrivals, the calendar of a domain, queues
 //	                   packetset   which packets were received or acknowledged
@@ -76,26 +76,27 @@
 //
 // # Order of events
 //
-// Time is in ps. Items that reach a port in the same ps are ordered by the link that they came over. Flows
-// that start in the same ps are ordered by row. A host first receives all ACKs of a time, then starts flows,
-// then looks at timers, and then sends. When a switch starts a service, it considers ACKs that arrive at this
-// very time, but does not count data that arrives then as left behind. At a switch with a limited buffer
-// arrivals come before services. This is the link kernel's order: a network of one queue yields its results
-// bit by bit. No other events can tie, because what leaves a port reaches the next one later.
+// Time is in ps. Items that reach a port in the same ps are ordered by the link on which they arrive. Flows
+// that start in the same ps are ordered by row. At each time, a host first receives all ACKs, then starts
+// flows, then processes timers, and then sends. When a switch starts a service, it considers ACKs that arrive
+// at exactly this time, but does not count data that arrives then as left behind. At a switch with a limited
+// buffer, arrivals precede services. This is the order of the link kernel: a network with one queue yields
+// its results bit by bit. No other events can coincide, because an item that leaves a port reaches the next
+// one later.
 //
 // # Domains, steps and windows
 //
-// The nodes are divided into domains (package partition), and time into steps. A step is as long as the least
-// time that a packet takes from one domain to another. In a step workers simulate the domains in any order or
-// at the same time (package workers). The other domains read what leaves a domain in the next step. A domain
-// divides a step into windows. A window is as long as the least time from one of its ports to the next, so
-// that what reaches a port in a window left another port before the window began. Each port processes its
-// arrivals of a window alone, in one pass, without a heap of events (package calendar).
+// The nodes are divided into domains (package partition), and time into steps. A step is as long as the
+// shortest time that a packet takes from one domain to another. In a step workers simulate the domains in any
+// order or at the same time (package workers). Other domains read the packets that leave a domain in the next
+// step. A domain divides a step into windows. A window is as long as the shortest time from one of its ports
+// to the next, so an item that reaches a port in a window left another port before the window began. Each
+// port processes its arrivals of a window alone, in one pass, without a heap of events (package calendar).
 //
 //	feed ──► flows ──► step: domain 0 │ domain 1 │ … ──► results ──► finished
 //	(goroutine)               windows │ windows  │       (goroutine)
 //
-// Memory grows with the flows in the network and the packets in its queues, not with the workload.
+// Memory grows with the number of flows in the network and packets in its queues, not with the workload.
 //
 // # The way of a packet
 //

@@ -21,7 +21,7 @@ type domain struct {
 }
 
 // parts are the features of a network in one domain. A feature that the network does not use is nil. The
-// package comment lists where each is called.
+// package comment lists the points at which each is called.
 type parts struct {
 	classes    *classQueues
 	buffers    *sharedBuffers
@@ -32,7 +32,7 @@ type parts struct {
 	deliveries *deliveryWatch
 }
 
-// init makes the parts that the network uses.
+// init creates the parts that the network uses.
 func (x *parts) init(d *domain) {
 	n := d.net
 	if n.classes != nil {
@@ -58,7 +58,8 @@ func (x *parts) init(d *domain) {
 	}
 }
 
-// rules are what each packet asks of its network. They are the same in all domains.
+// rules are the properties of the network that the simulation of each packet checks. They are the same in all
+// domains.
 type rules struct {
 	traits              simkernel.Traits
 	leastTickPS         int64  // from an ACK to the first tick of a timer that it starts
@@ -103,7 +104,7 @@ func (r *rules) setPasses(all bool) {
 	r.passNot = r.lateNot
 }
 
-// A portTable is the ports of a domain, and memory to serve one at a time.
+// A portTable has the ports of a domain, and memory to serve one at a time.
 type portTable struct {
 	low                     int32  // they are net.ports[low:]
 	ports                   []port // those of switches, by node, and then those of hosts
@@ -114,10 +115,10 @@ type portTable struct {
 	ackInfo                 simkernel.AckInfo
 }
 
-// mail is the packets for ports of other domains.
+// mail has the packets for ports of other domains.
 type mail struct {
-	// to has by domain the calendar that takes what will arrive there; mailed, which has no room, if this is
-	// mailed. Another domain's is never in toOwn, for another worker may be in it.
+	// to has, by domain, the calendar that accepts arrivals there, or mailed, which has no room, if they are
+	// mailed. The calendar of another domain is never in toOwn, because another worker may be using it.
 	to, toOwn []*calendar.Calendar
 	// outbox[step % 2][domain] is read in the next step, while this domain fills the other half.
 	outbox    [2][][]calendar.Arrival
@@ -126,7 +127,7 @@ type mail struct {
 	neighbors []int32              // domains that it shares cables with
 }
 
-// A journal is what a domain leaves to the coordinator, which reads it between epochs.
+// A journal has the data that a domain leaves for the coordinator, which reads it between epochs.
 type journal struct {
 	results  resultPart
 	finished []finish // with recovery: flows delivered in this epoch
@@ -216,7 +217,7 @@ func (d *domain) runWindow() {
 	d.Reuse(present)
 }
 
-// forward sends what will arrive at a port of a domain.
+// forward sends an item to a port of a domain.
 func (d *domain) forward(far int32, a calendar.Arrival) {
 	c := d.mail.to[far]
 	if c != &d.net.mailed {

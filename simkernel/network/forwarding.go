@@ -9,14 +9,14 @@ import (
 	"parsimon/simkernel/network/faults"
 )
 
-// Forwarding is how switches forward packets where that is more than the paths of Flows: they balance loads,
-// and cables fail, lose packets or change their rate.
+// Forwarding describes how switches forward packets if they do more than follow the paths of Flows: they
+// balance loads, and cables fail, lose packets or change their rate.
 //
-// The first path of a flow is that of Flows. At every switch a data packet is sent over the next link of that
-// path (ECMP), or over one that Balance chooses of the links that lead nearer to its destination. ACKs return
-// over the links of the first path. If a switch's link of the first path leads nowhere any more, the switch
-// takes another one of those that Routes have, by weighted rendezvous hashing of flow and link. A sender
-// stays at the NIC of its first path.
+// The first path of a flow is that of Flows. Each switch sends a data packet over the next link of that path
+// (ECMP), or over a link that Balance chooses among those that lead nearer to the destination. ACKs return
+// over the links of the first path. If a switch's link of the first path no longer leads anywhere, the switch
+// uses another link of Routes, chosen by weighted rendezvous hashing of flow and link. A sender stays at the
+// NIC of its first path.
 type Forwarding struct {
 	Seed   uint64
 	Routes Routes
@@ -30,7 +30,7 @@ type Routes interface {
 	// Sets() - 1. Different sets have different numbers. Without a route there are no links.
 	Links(state int, node, host int32) (set int32, links []int32)
 	Sets() int
-	// Starts returns when each state comes into force, in ascending order. The first is 0.
+	// Starts returns the times at which the states come into force, in ascending order. The first is 0.
 	Starts() (ns []int64)
 }
 
@@ -54,10 +54,10 @@ type forwarding struct {
 	unavoided     []int32 // scratch
 }
 
-// Forward sets how switches forward packets. It is called before Run. Senders recover from losses then, also
-// with unlimited buffers. The caller has checked the values: bursts, rates and delays are in range, one of
-// Balance and At is ECMP, At has neither balances of senders nor of whole paths, and packets of a transport
-// with telemetry are not sprayed.
+// Forward sets how switches forward packets. It must be called before Run. Senders then recover from losses,
+// even with unlimited buffers. The caller must have checked the values: bursts, rates and delays are in
+// range, one of Balance and At is ECMP, At has neither balances of senders nor of whole paths, and packets of
+// a transport with telemetry are not sprayed.
 func (n *Network) Forward(f Forwarding) {
 	if f.At == nil {
 		f.At = slices.Repeat([]Balance{f.Balance}, len(n.host))
@@ -121,7 +121,7 @@ func (m *LinkTraffic) send(leftPS, bytes, tookPS int64) {
 	m.BusyNS += tookPS
 }
 
-// Traffic returns what a link has sent, after Run of a network with Forwarding.
+// Traffic returns the packets and bytes that a link has sent, after Run of a network with Forwarding.
 func (n *Network) Traffic(link int32) LinkTraffic {
 	t := n.paths.traffic[link]
 	t.WaitNS = n.paths.waits[link].PSToNS().Float64()
@@ -130,7 +130,7 @@ func (n *Network) Traffic(link int32) LinkTraffic {
 }
 
 // choosePorts processes the arrivals of a window in order of time. It removes lost packets and ACKs, and
-// chooses the port of what arrives at a switch. A host receives its data here, over whichever link it comes:
+// chooses the port for arrivals at a switch. A host receives its data here, over whichever link it comes:
 // what remains are the ACKs that its NIC is to send (arrival.IsAnswer).
 func (w *forwarding) choosePorts(arrivals []calendar.Arrival, work *calendar.PortSet) []calendar.Arrival {
 	d := w.domain
@@ -179,15 +179,15 @@ func (w *forwarding) leftPS(a *calendar.Arrival) int64 {
 	return w.net.failures.LeftPS(a.Link, w.domain.net.links[a.Link].DelayNS, a.AtPS)
 }
 
-// isLost reports whether what arrives over a link was lost on it.
+// isLost reports whether an arrival over a link was lost on it.
 func (w *forwarding) isLost(a *calendar.Arrival, key uint64, by faults.Asker) bool {
 	return w.net.failures.IsLost(&faults.Transit{
 		Link: a.Link, Key: key, Bytes: w.domain.wireBytes(&a.Item), LeftPS: w.leftPS(a), ArrivesPS: a.AtPS,
 	}, by)
 }
 
-// choosePort chooses the port of what arrives over a link, and reports whether it was not lost. A packet's
-// index of flowTable.hops stays within those of its flow's first path, even on longer paths.
+// choosePort chooses the port for an arrival over a link, and reports whether the arrival was not lost. A
+// packet's index of flowTable.hops stays within those of its flow's first path, even if its path is longer.
 func (w *forwarding) choosePort(a *calendar.Arrival) bool {
 	d := w.domain
 	n := d.net
@@ -247,7 +247,7 @@ func (w *forwarding) choosePort(a *calendar.Arrival) bool {
 	return true
 }
 
-// repaired returns the links of a switch without those that it avoids.
+// repaired returns the links of a switch except those that it avoids.
 func (w *forwarding) repaired(links []int32, atPS int64) []int32 {
 	if w.net.RepairNS == 0 {
 		return links
@@ -257,7 +257,7 @@ func (w *forwarding) repaired(links []int32, atPS int64) []int32 {
 	return w.unavoided
 }
 
-// label writes into a packet that a host sends what switches need.
+// label stores in a packet that a host sends the data that switches need.
 func (w *forwarding) label(slot int32, s *sender, it *calendar.Item) {
 	d := w.domain
 	if d.tagMask != 0 {
@@ -289,7 +289,7 @@ func (m *paths) initRates(n *Network, p *port) {
 	}
 }
 
-// changeRate makes the change of a port's rate that is due at p.rateAtPS.
+// changeRate applies the change of a port's rate that is due at p.rateAtPS.
 func (w *forwarding) changeRate(p *port) {
 	nowPS := p.rateAtPS
 	rates := w.net.failures.RatesOf(p.link)
@@ -303,7 +303,7 @@ func (w *forwarding) changeRate(p *port) {
 	}
 }
 
-// kindAt returns the kind that the port of a link has at a time.
+// kindAt returns the kind of a link's port at a time.
 func (w *forwarding) kindAt(id int32, atPS int64) *portKind {
 	d := w.domain
 	link := d.net.links[id]
@@ -314,7 +314,7 @@ func (w *forwarding) kindAt(id int32, atPS int64) *portKind {
 	return d.net.kinds[d.net.kind(link)]
 }
 
-// worst returns a link with the least bandwidth and the longest delay that it has at any time.
+// worst returns a link with the lowest bandwidth and the longest delay that the link has at any time.
 func (n *Network) worst(link int32) Link {
 	l := n.links[link]
 	if n.paths != nil {

@@ -1,22 +1,21 @@
 package network
 
-// Selective recovery of paced transports is that of IRN (Mittal et al., SIGCOMM'18, §3). Receivers accept
-// packets in any order, and each ACK names its packet. A packet is lost if one that was sent after it is
-// acknowledged. The sender then retransmits all such packets once. It sends new packets again when all that
-// it had sent is acknowledged. At most a window (Params.Limits) lies between the first packet that is not
-// acknowledged and the last one sent. The timeout is RTO_low with up to irnFew packets in flight, and
-// otherwise RTO_high, which is RetransmitNS. After a timeout everything that is not acknowledged is lost, as
-// in TCP (RFC 6675, §5.1). IRN retransmits the first packet only: if the end of a window is lost, that costs
-// a timeout for each packet.
+// Selective recovery of paced transports follows IRN (Mittal et al., SIGCOMM'18, §3). Receivers accept
+// packets in any order, and each ACK names its packet. A packet counts as lost if a packet that was sent
+// later is acknowledged. The sender then retransmits all such packets once. It sends new packets again when
+// everything that it had sent is acknowledged. At most a window (Params.Limits) lies between the first packet
+// that is not acknowledged and the last one sent. The timeout is RTO_low with up to irnFew packets in flight.
+// Otherwise it is RTO_high, which is RetransmitNS. After a timeout, all unacknowledged packets count as lost,
+// as in TCP (RFC 6675, §5.1). IRN retransmits only the first packet. If the end of a window is lost, this
+// costs a timeout for each packet.
 //
-// Where switches balance packets, packets overtake each other, and only timeouts and full windows find
-// losses.
+// If switches balance packets, packets overtake each other, and only timeouts and full windows reveal losses.
 const (
 	irnFew   = 3       // N (§3.1)
 	irnLowNS = 100_000 // RTO_low (§4.1) of paths whose round trip is a third of it or less; else three round trips
 )
 
-// findLosses updates, after an ACK, which packets are lost.
+// findLosses updates, after an ACK, the set of lost packets.
 func (s *sender) findLosses(f *recoveryFlow) {
 	top := f.acked.Highest(1)
 	if top <= f.una {
@@ -30,7 +29,7 @@ func (s *sender) findLosses(f *recoveryFlow) {
 	f.lostTo = max(f.lostTo, top)
 }
 
-// patiencePS returns the timeout for the packets that are in flight.
+// patiencePS returns the timeout for the present packets in flight.
 func (f *recoveryFlow) patiencePS() int64 {
 	if f.lowPS > 0 && f.maxSent-f.una <= irnFew {
 		return min(f.lowPS, f.timeoutPS)
@@ -38,8 +37,8 @@ func (f *recoveryFlow) patiencePS() int64 {
 	return f.timeoutPS
 }
 
-// tooEarly extends the timer of a flow that had few packets in flight when it was set and has more now, and
-// reports whether it did.
+// tooEarly extends the timer of a flow that had few packets in flight when the timer was set and has more
+// now. It reports whether it did.
 func (f *recoveryFlow) tooEarly(c *nic, t timer) bool {
 	if f.lowPS == 0 || f.lowPS >= f.timeoutPS || f.patiencePS() < f.timeoutPS || f.waited {
 		f.waited = false

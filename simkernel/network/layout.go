@@ -10,7 +10,7 @@ import (
 	"parsimon/simkernel/network/roundrobin"
 )
 
-// lookaheadPS is the least time from the start of a service at a link to the arrival of what it sends:
+// lookaheadPS returns the shortest time from the start of a service at a link to the arrival of the item:
 // propagation, and the transmission of the smallest packet.
 func (n *Network) lookaheadPS(link Link) int64 {
 	least := min(n.params.AckBytes, n.params.HeaderBytes+1)
@@ -20,8 +20,8 @@ func (n *Network) lookaheadPS(link Link) int64 {
 	return link.DelayNS*simkernel.PSPerNS + simkernel.NewWireTime(float64(link.BandwidthBps)).PS(least)
 }
 
-// layOut divides the network into domains and sets up their ports, windows and steps. domainOf gives the
-// domain of each node, from 0; every domain is there.
+// layOut divides the network into domains and creates their ports, windows and steps. domainOf has the domain
+// of each node, from 0, and no domain is empty.
 func (n *Network) layOut(domainOf []int32) {
 	n.domainOf = domainOf
 	domains := slices.Max(domainOf) + 1
@@ -58,7 +58,7 @@ func (n *Network) layOut(domainOf []int32) {
 	}
 }
 
-// init sets up a domain whose ports are those of some links.
+// init creates a domain whose ports are those of the given links.
 func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	d.net = n
 	d.id = id
@@ -117,7 +117,7 @@ func (d *domain) init(n *Network, id int32, links []int32, domainOf []int32) {
 	n.calendars = append(n.calendars, &d.Calendar)
 }
 
-// stepWindows is how many windows a step has if nothing limits its length.
+// stepWindows is the number of windows of a step if nothing else limits its length.
 const stepWindows = 8
 
 // setSteps sets the length of the steps, and returns the lengths of the domains' windows. A step is not
@@ -159,8 +159,8 @@ func (n *Network) setSteps(domainOf []int32) (windowsPS []int64) {
 	return windowsPS
 }
 
-// A portKind is common to the ports of all links with the same bandwidth and delay that end in the same
-// domain.
+// A portKind has the properties that all ports share whose links have the same bandwidth and delay and end in
+// the same domain.
 type portKind struct {
 	sendPS  [2]int64 // time to send a full packet (forward) or an ACK (backward)
 	delayPS int64
@@ -194,8 +194,8 @@ func (n *Network) kindOf(link Link) *portKind {
 	return n.kinds[k]
 }
 
-// A worker has one domain, or several in large networks, so that work can be balanced. Each domain adds mail
-// and waits.
+// Each worker has one domain. In large networks it has several, so that work can be balanced. More domains
+// cause more mail and more waiting.
 const (
 	domainsPerWorker = 4    // at most
 	leastPorts       = 16   // of a domain
@@ -221,11 +221,12 @@ func (n *Network) partition(domains int, first []newFlow) []int32 {
 	return partition.Divide(links, n.host, domains)
 }
 
-// trafficWeight is how much the packets of the first flows count compared with the bandwidth. They do not
-// represent all flows.
+// trafficWeight is the weight of the packets of the first flows relative to that of the bandwidth. The first
+// flows do not represent all flows.
 const trafficWeight = 4
 
-// shares returns the share of each link in the bandwidth of all and in the packets of flows, with their ACKs.
+// shares returns, for each link, its share of the total bandwidth and its share of the packets of flows,
+// including their ACKs.
 func (n *Network) shares(flows []newFlow) []float64 {
 	shares := make([]float64, len(n.links))
 	packets := make([]float64, len(n.links))

@@ -33,7 +33,7 @@ func (l *Losses) add(o *Losses) {
 	l.Timeouts += o.Timeouts
 }
 
-// A lateStat is what a retransmitted packet met at a hop: a mark or its wait. It also notes the
+// A lateStat records a mark or the wait of a retransmitted packet at a hop. It also records the
 // retransmission itself.
 type lateStat struct {
 	calendar.Item
@@ -59,8 +59,8 @@ func (r *recovery) settleLasts() {
 	r.lasts = r.lasts[:0]
 }
 
-// settle counts, between epochs, what happened to flows in several domains, and frees the flows that have
-// left the network.
+// settle counts, between epochs, events of flows in several domains, and frees the flows that have left the
+// network.
 func (r *recovery) settle() {
 	n := r.net
 	t := &n.flows
@@ -113,18 +113,18 @@ func (r *recovery) settle() {
 
 // A run is declared a retransmission storm when senders that retransmit each packet more than stormRatio
 // times have retransmitted stormLeast packets. Such senders rarely finish: they do not slow down after a
-// loss, so that senders that go back can keep a link busy forever. The number never falls, so that it does
-// not matter when it is compared.
+// loss, so senders that go back can keep a link busy forever. The number never decreases, so the time of the
+// comparison does not matter.
 const (
 	stormRatio = 20
 	stormLeast = 10_000_000
 	stormSteps = 1024 // between two looks, which read the counters of all domains
 )
 
-// ErrStorm is the error of a simulation in which senders only send lost packets again.
+// ErrStorm is the error of a simulation in which senders only retransmit lost packets.
 var ErrStorm = errors.New("a retransmission storm")
 
-// storm reports a retransmission storm.
+// storm reports whether there is a retransmission storm.
 func (n *Network) storm() error {
 	packets := int64(0)
 	for i := range n.domains {

@@ -11,11 +11,11 @@ import (
 
 // A Network simulates one workload on one network. It is used once.
 type Network struct {
-	// Progress, if not nil, is called during Run with how many packets and ACKs have arrived at ports and
-	// hosts since.
+	// Progress, if not nil, is called during Run with the number of packets and ACKs that have arrived at
+	// ports and hosts since the last call.
 	Progress func(items int64)
-	// EndNS, if not 0, ends Run before the first step that begins at or after it. Left has the flows of that
-	// time.
+	// EndNS, if not 0, ends Run before the first step that begins at or after it. Left then has the flows of
+	// that time.
 	EndNS int64
 
 	params simkernel.Params
@@ -33,7 +33,7 @@ type Network struct {
 	step      int64 // steps so far
 }
 
-// features are what parts share in all domains; nil or empty without the feature.
+// features are shared by the parts in all domains. A feature that is not used is nil or empty.
 type features struct {
 	buffers    []buffer // by node
 	pausers    []pauser // by link and class: PFC
@@ -73,12 +73,12 @@ const (
 	never     = simkernel.Never
 )
 
-// MaxNS is the latest start of a flow in a Network, from the first: 13 days.
+// MaxNS is the latest start of a flow, relative to the first: 13 days.
 const MaxNS = horizonPS / 2 / simkernel.PSPerNS
 
-// New returns an idle network. hosts[i] is whether node i is a host. The zero value of limits stands for
-// switches with unlimited buffers, in which nothing is lost. more returns the next chunk of the workload, and
-// nil after the last; Run calls it from a goroutine of its own, ahead of the simulation.
+// New returns an idle network. hosts[i] reports whether node i is a host. The zero value of limits means
+// unlimited buffers, without losses. more returns the next chunk of the workload, and nil after the last one.
+// Run calls it from a separate goroutine, ahead of the simulation.
 func New(params simkernel.Params, limits BufferParams, links []Link, hosts []bool,
 	more func() (*Flows, error)) (*Network, error) {
 	if err := params.Validate(); err != nil {
@@ -121,7 +121,7 @@ func New(params simkernel.Params, limits BufferParams, links []Link, hosts []boo
 	return n, n.initPools()
 }
 
-// checkLink checks a link of nodes that there are. Bounds of bandwidths are checked where a topology is read.
+// checkLink checks a link between existing nodes. The reader of a topology checks the range of bandwidths.
 func (n *Network) checkLink(l int, link Link) error {
 	back := n.links[l^1]
 	switch {
@@ -145,8 +145,8 @@ func (n *Network) Counters(link int32) Counters {
 // Dropped returns the number of packets dropped at the sending end of a link, after Run.
 func (n *Network) Dropped(link int32) int64 { return n.ports[n.portOf[link]].dropped }
 
-// CountersOf returns how many packets of a class were marked and dropped at the sending end of a link, after
-// Run.
+// CountersOf returns the number of packets of a class that were marked and dropped at the sending end of a
+// link, after Run.
 func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 	p := &n.ports[n.portOf[link]]
 	if p.classes == nil || p.classes.queues == nil { // there is one, or it is a NIC, which does neither
@@ -158,8 +158,8 @@ func (n *Network) CountersOf(link int32, class int) (marked, dropped int64) {
 // MostBytes returns the maximum number of bytes in the limited buffer of a node, after Run.
 func (n *Network) MostBytes(node int32) int64 { return n.buffers[node].peakBytes }
 
-// Left calls do, after Run, with each flow that had started and was not acknowledged at EndNS: its row and
-// tag, its ideal FCT and the bytes that were not acknowledged.
+// Left calls do, after Run, for each flow that had started and was not acknowledged at EndNS, with its row
+// and tag, its ideal FCT and its unacknowledged bytes.
 func (n *Network) Left(do func(row int64, tag int32, idealNS, bytes int64)) {
 	free := map[int32]bool{}
 	for i := range n.domains {
@@ -175,7 +175,7 @@ func (n *Network) Left(do func(row int64, tag int32, idealNS, bytes int64)) {
 	}
 }
 
-// Losses returns what was lost, after Run.
+// Losses returns the counts of lost packets, after Run.
 func (n *Network) Losses() (all Losses) {
 	for d := range n.domains {
 		all.add(&n.domains[d].journal.losses)

@@ -5,7 +5,7 @@ import (
 	"parsimon/simkernel/network/roundrobin"
 )
 
-// A nic is the sending half of a host port.
+// A nic is the sending part of a host port.
 type nic struct {
 	roundrobin.Ring
 	timerPS int64                   // no timer expires before
@@ -14,12 +14,12 @@ type nic struct {
 	delayed []calendar.Item         // of TCP: ACKs and when they are sent at the latest, by time
 	timers  calendar.MinHeap[timer] // of retransmissions
 
-	// With timers of transports, by time. Invalid timers are removed when they are first.
+	// Timers of transports, by time. Invalid timers are removed when they become the first.
 	ticks calendar.MinHeap[timer] // no timer of a flow with bytes to send ticks before
 	ready calendar.MinHeap[timer] // when the pacing of a flow with bytes to send ends: nicPlace.ReadyPS
 }
 
-// ringOf returns the ring that a flow is in.
+// ringOf returns the ring of a flow.
 func (c *nic) ringOf(d *domain, s *sender) *roundrobin.Ring {
 	if c.classes == nil {
 		return &c.Ring
@@ -27,12 +27,11 @@ func (c *nic) ringOf(d *domain, s *sender) *roundrobin.Ring {
 	return &c.classes[s.class]
 }
 
-// runNIC simulates a host's NIC to the end of the window. arrivals have reached it in the window, in order.
-// Of events at the same time, ACKs and data arrive first. Then flows start, timers expire, and packets are
-// sent.
+// runNIC simulates a host's NIC to the end of the window. arrivals are those of the window, in order. Among
+// events at the same time, ACKs and data arrive first. Then flows start, timers expire, and packets are sent.
 //
 // A timer of a transport changes the rate of a flow when it ticks. As in ns-3, the window of the flow changes
-// only when the NIC looks at its flows: after an ACK, a start or a timeout of any flow, when the wire is
+// only when the NIC checks its flows: after an ACK, a start or a timeout of any flow, when the wire becomes
 // free, and when the pacing of any flow ends.
 func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []calendar.Arrival) {
 	acks := &p.data
@@ -96,10 +95,10 @@ func (d *domain) runNIC(u int32, p *port, c *nic, arrivals []calendar.Arrival) {
 	}
 }
 
-// runNICs simulates NICs to the end of the window. Those with classes, delayed ACKs, changes of the rate or
-// ticks in the window go to runNIC. On all others ACKs go before data, regardless of what happens before the
-// wire is free. So the ACK of data is sent when the data is received, unless the wire is free only in a later
-// window.
+// runNICs simulates NICs to the end of the window. NICs with classes, delayed ACKs, changes of the rate or
+// ticks in the window are simulated by runNIC. On all others, ACKs precede data, regardless of events before
+// the wire is free. The ACK of data is therefore sent when the data is received, unless the wire becomes free
+// only in a later window.
 func (d *domain) runNICs(due []calendar.DuePort) {
 	for _, o := range due {
 		p := &d.ports[o.Port]
@@ -159,7 +158,8 @@ func (d *domain) runNICs(due []calendar.DuePort) {
 	}
 }
 
-// nextAck returns the place of the first ACK of a NIC that is not paused, and when it can be sent, or never.
+// nextAck returns the index of the first ACK of a NIC that is not paused, and the time at which it can be
+// sent, or never.
 func (p *port) nextAck(d *domain, acks *calendar.Fifo) (at int, atPS int64) {
 	for at = int(acks.Head); at < len(acks.Buf); at++ {
 		if p.bits&portPaused == 0 || !d.traits.AcksQueue || !d.pfc.paused(p, int(d.classOf(&acks.Buf[at]))) {
@@ -169,8 +169,8 @@ func (p *port) nextAck(d *domain, acks *calendar.Fifo) (at int, atPS int64) {
 	return at, never
 }
 
-// receiveAll receives the data that arrives at a NIC in a window, adds its ACKs to acks, and returns what
-// else arrives: ACKs and starts of flows.
+// receiveAll receives the data that arrives at a NIC in a window and adds its ACKs to acks. It returns the
+// other arrivals: ACKs and starts of flows.
 func (d *domain) receiveAll(c *nic, acks *calendar.Fifo, arrivals []calendar.Arrival) []calendar.Arrival {
 	in := d.in[:0]
 	for i := range arrivals {
@@ -190,8 +190,8 @@ func (d *domain) receiveAll(c *nic, acks *calendar.Fifo, arrivals []calendar.Arr
 	return in
 }
 
-// scheduleNIC schedules what a NIC has to do next. Timers and delayed ACKs are far ahead and mostly reset
-// before they are due. If an earlier look at the NIC is scheduled, they need none of their own.
+// scheduleNIC schedules the next work of a NIC. Timers and delayed ACKs are far ahead, and most are reset
+// before they are due. If an earlier check of the NIC is scheduled, they are not scheduled separately.
 func (d *domain) scheduleNIC(u int32, c *nic, next, timerPS int64) {
 	timer := next == timerPS
 	if len(c.delayed) > 0 && c.delayed[0].AtPS < next {
@@ -208,8 +208,8 @@ func (d *domain) scheduleNIC(u int32, c *nic, next, timerPS int64) {
 	}
 }
 
-// receiveData processes a data packet at its destination, turns it into its ACK, and reports whether that is
-// sent.
+// receiveData processes a data packet at its destination, turns it into its ACK, and reports whether the ACK
+// is sent.
 func (d *domain) receiveData(it *calendar.Item) bool {
 	if d.recovery != nil {
 		return d.recovery.receiveInOrder(it)
@@ -221,7 +221,7 @@ func (d *domain) receiveData(it *calendar.Item) bool {
 	return true
 }
 
-// receive processes an ACK of a flow of this host, or the start of one.
+// receive processes an ACK for, or the start of, a flow of this host.
 func (d *domain) receive(c *nic, it *calendar.Item) {
 	t := &d.net.flows
 	slot := t.hops[it.Hop].flow
@@ -281,8 +281,8 @@ func (d *domain) updateOpen(c *nic, s *sender, open bool, nowPS int64) {
 	}
 }
 
-// sendNext sends a packet of the chosen flow at the chosen time. The window decides whether a flow may send,
-// never how much: the last packet may exceed it, as in ns-3.
+// sendNext sends a packet of the chosen flow at the chosen time. The window determines whether a flow may
+// send, but not how much: the last packet may exceed it, as in ns-3.
 func (d *domain) sendNext(p *port, c *nic) {
 	t := &d.net.flows
 	params := &d.net.params
@@ -339,8 +339,8 @@ func (d *domain) sendNext(p *port, c *nic) {
 	}
 }
 
-// look opens and closes the windows of flows whose timers had ticked by sawPS, when their NIC last looked at
-// them. It returns when the NIC must look again if nothing arrives.
+// look opens and closes the windows of flows whose timers had ticked by sawPS, the time at which their NIC
+// last checked them. It returns the time at which the NIC must check them again if nothing arrives.
 func (c *nic) look(d *domain, p *port, sawPS int64) (nextPS int64) {
 	for len(c.ticks) > 0 && c.ticks[0].atPS <= sawPS {
 		t := c.ticks[0]
@@ -376,7 +376,7 @@ func (c *nic) look(d *domain, p *port, sawPS int64) (nextPS int64) {
 	return never
 }
 
-// noteReady notes when the pacing of a flow ends, so that the NIC looks at its timers then. It is called
+// noteReady records when the pacing of a flow ends, so that the NIC then checks its timers. It is called
 // after the flow has sent a packet or gone back.
 func (c *nic) noteReady(d *domain, s *sender, nowPS int64) {
 	for len(c.ready) > 0 && c.ready[0].atPS <= nowPS {

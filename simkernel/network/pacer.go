@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// A pacer sets the steps of a simulation.
+// A pacer determines the steps of a simulation.
 type pacer struct {
 	net     *Network
 	feed    *feed
@@ -14,7 +14,7 @@ type pacer struct {
 	steps   int64 // of the present epoch
 }
 
-// nextStart returns the earliest start of the next flow to read; never if no such flow can start yet.
+// nextStart returns the earliest start of the next flow to read, or never if no such flow can start yet.
 func (p *pacer) nextStart() int64 {
 	if p.pending == nil {
 		return never
@@ -56,8 +56,8 @@ func (p *pacer) startReady(untilPS int64) {
 	}
 }
 
-// advance sets the next step and returns when it begins; never if every flow has finished and every ACK was
-// received.
+// advance sets the next step and returns the time at which it begins. It returns never if every flow has
+// finished and every ACK was received.
 func (p *pacer) advance() (fromPS int64, err error) {
 	n := p.net
 	if err := p.fill(); err != nil {
@@ -121,7 +121,7 @@ func (p *pacer) start(f *newFlow) {
 	pool.needUnits += units(len(f.path))
 }
 
-// fill receives batches until pending contains the next flow; pending is nil after the last.
+// fill receives batches until pending contains the next flow. After the last flow, pending is nil.
 func (p *pacer) fill() error {
 	for p.pending == nil || p.next == len(p.pending.flows) {
 		if p.pending != nil && p.pending.ends() {

@@ -10,49 +10,49 @@ import (
 	"parsimon/simkernel/network/calendar"
 )
 
-// Priority flow control (IEEE 802.1Qbb), as in the HPCC simulator. A switch counts the packets that wait in
-// it by the link that they came over and by their class (classes.go); "link" below stands for both:
+// Priority flow control (IEEE 802.1Qbb) follows the HPCC simulator. A switch counts the packets that wait in
+// it by the link on which they arrived and by their class (classes.go). Below, "link" stands for both:
 //
 //	SwitchBytes ─┬─ reserve of each link: ReservedBytes or pfcReserve
 //	             ├─ headroom of each link
 //	             └─ shared pool
 //
-// A packet takes what is left of its link's reserve, and of the pool. Where the pool part of its link is
-// above the threshold it takes headroom, and is dropped if that is full. At the threshold the switch pauses
-// the sender of the link, and resumes it when a packet of the link has left, no headroom is taken and the
-// pool part is pfcHysteresis or more below the threshold, or 0. The threshold is XOFFBytes, or dynamic: Alpha
-// × what is free in the pool, and as many times more as the link is faster than the slowest link of a host. A
-// lossy class has neither reserve nor headroom: its packets take of the pool, and are dropped where their
-// queue would hold more than Alpha × what is free.
+// A packet uses the remaining reserve of its link, and then the pool. If the pool part of its link is above
+// the threshold, it uses headroom, and is dropped if the headroom is full. At the threshold, the switch
+// pauses the sender of the link. It resumes the sender when a packet of the link has left, no headroom is in
+// use, and the pool part is 0 or at least pfcHysteresis below the threshold. The threshold is XOFFBytes or
+// dynamic: Alpha × the free bytes of the pool, multiplied by the ratio of the link's speed to that of the
+// slowest link of a host. A lossy class has neither reserve nor headroom. Its packets use the pool, and are
+// dropped if their queue would hold more than Alpha × the free bytes.
 //
-// The frame that says so takes the time to send pauseBytes and the propagation delay. It waits for no packet,
-// and delays none. A paused port, of a switch or a NIC, ends the packet that it sends and starts no other of
-// the class but ACKs that have a queue of their own. Pauses have no end of their own. A watchdog (WatchdogNS)
-// looks at the paused queues of switches: one that has waited for so long is dropped, and for RestoreNS the
-// port ignores pauses.
+// A pause frame takes the transmission time of pauseBytes plus the propagation delay. It neither waits for
+// packets nor delays them. A paused port, of a switch or a NIC, finishes the packet that it is sending, and
+// starts no other packet of the class. ACKs with a queue of their own are not paused. Pauses do not expire. A
+// watchdog (WatchdogNS) checks the paused queues of switches. It drops a queue that has waited for this time,
+// and the port then ignores pauses for RestoreNS.
 //
-// Order of events: what leaves a switch at a time is counted before thresholds are compared; a pause that
-// arrives at the time when a packet would be sent holds it back. The watchdog looks after what arrives,
-// before what is sent.
+// Order of events: departures from a switch are counted before thresholds are compared, and a pause that
+// arrives at the time at which a packet would be sent delays the packet. The watchdog acts after arrivals and
+// before services.
 const (
 	pfcReserve    = 4096
 	pfcHysteresis = 3072
 	pauseBytes    = 64
-	// pfcTimeoutNS is the default retransmission timeout with PFC, where only broken headroom loses packets
-	// and a pause can last: the InfiniBand local ACK timeout of exponent 14, 4.096 µs × 2^14, the usual one
-	// of RDMA NICs.
+	// pfcTimeoutNS is the default retransmission timeout with PFC, where only insufficient headroom causes
+	// losses and pauses can be long. It is the InfiniBand local ACK timeout with exponent 14, 4.096 µs ×
+	// 2^14, the usual value of RDMA NICs.
 	pfcTimeoutNS = 67_108_864
 )
 
-// DefaultWatchdogNS is the detection and the restoration time of SONiC's watchdog (sonic-utilities,
+// DefaultWatchdogNS is the detection time and the restoration time of SONiC's watchdog (sonic-utilities,
 // pfcwd/main.py).
 const DefaultWatchdogNS = 200_000_000
 
-// DefaultPFCAlpha is Alpha of the HPCC simulator for links as fast as those of hosts.
+// DefaultPFCAlpha is Alpha in the HPCC simulator for links with the speed of hosts' links.
 const DefaultPFCAlpha = 1.0 / 8
 
-// A pauser is PFC at a port: what its node counts of the packets that came over the other direction of its
-// cable, and the pauses of what it sends.
+// A pauser is the state of PFC at a port: the node's counts of packets that arrived over the other direction
+// of its cable, and the pauses of its transmissions.
 type pauser struct {
 	bytes     int64 // in the reserve and in the pool
 	headBytes int64 // in the headroom
@@ -79,13 +79,13 @@ type pausing struct {
 	leaving []leaving // what has left and is not counted
 }
 
-// A leaving is a packet of a class that came over a link and leaves the switch.
+// A leaving is a packet of a class that arrived over a link and leaves the switch.
 type leaving struct {
 	atPS, bytes int64
 	back, class int32 // the other direction of the link
 }
 
-// pauserOf returns PFC of a class at the port of a link.
+// pauserOf returns the state of PFC of a class at the port of a link.
 func (x *pausing) pauserOf(link, class int32) *pauser {
 	d := x.domain
 	return &d.net.pausers[int(link)*len(d.net.classes)+int(class)]
@@ -96,24 +96,24 @@ func (x *pausing) paused(p *port, class int) bool {
 	return p.bits&portPaused != 0 && x.pauserOf(p.link, int32(class)).paused
 }
 
-// poolPart returns what the packets of a link have of the pool.
+// poolPart returns the bytes of the pool that the packets of a link use.
 func (u *pauser) poolPart() int64 { return max(0, u.bytes-u.reserve) }
 
-// add counts a packet outside of the headroom.
+// add counts a packet that does not use headroom.
 func (b *buffer) add(u *pauser, bytes int64) {
 	b.sharedBytes -= u.poolPart()
 	u.bytes += bytes
 	b.sharedBytes += u.poolPart()
 }
 
-// remove counts a packet that leaves: of the headroom first.
+// remove counts a packet that leaves. It releases headroom first.
 func (b *buffer) remove(u *pauser, bytes int64) {
 	head := min(u.headBytes, bytes)
 	u.headBytes -= head
 	b.add(u, head-bytes)
 }
 
-// checkPFC reports the first value of PFC that cannot be simulated.
+// checkPFC returns an error for the first setting of PFC that cannot be simulated.
 func (b *BufferParams) checkPFC(packetBytes int64) error {
 	switch {
 	case !b.PFC && (b.XOFFBytes != 0 || b.HeadroomBytes != 0):
@@ -130,10 +130,10 @@ func (b *BufferParams) checkPFC(packetBytes int64) error {
 	return nil
 }
 
-// Headroom returns that of packets of a link: by default all that can arrive over it after the threshold was
-// passed, which is what is sent in a round trip of propagation and pause frame, the packet in transmission at
-// either end, and the one that passed it. One that is given is that of the slowest link of a host, and grows
-// as alpha does.
+// Headroom returns the headroom of a link. By default it is everything that can arrive after the threshold
+// was exceeded: what is sent during a round trip of propagation and pause frame, the packet in transmission
+// at either end, and the packet that exceeded the threshold. A configured headroom is that of the slowest
+// link of a host, and grows with the speed of the link as alpha does.
 func (n *Network) Headroom(link Link) int64 {
 	if n.buffer.HeadroomBytes > 0 {
 		return n.buffer.HeadroomBytes
@@ -142,19 +142,21 @@ func (n *Network) Headroom(link Link) int64 {
 	return int64(float64(ps)*float64(link.BandwidthBps)/8e12) + 1 + 3*n.fullBytes
 }
 
-// A Shortfall is a switch whose buffer cannot hold the default headroom of PFC, so that it drops packets.
+// A Shortfall is a switch whose buffer is too small for the default headroom of PFC, so that it drops
+// packets.
 type Shortfall struct {
 	Node      int32
 	Share     float64 // of the headroom that it has
 	LeastSafe int64   // bytes from which on it holds all of it
 }
 
-// Shortfalls returns the switches that cannot hold the headroom of all their links, in the order of nodes.
+// Shortfalls returns the switches whose buffers are too small for the headroom of all their links, in the
+// order of nodes.
 func (n *Network) Shortfalls() []Shortfall { return n.shortfalls }
 
-// initPFC divides the buffers of switches, and reports the first that is too small. A buffer that cannot hold
-// the default headroom gives it half of what the reserves leave. Such a switch drops packets that arrive
-// after a pause.
+// initPFC divides the buffers of switches. It returns an error for the first one that is too small. If a
+// buffer is too small for the default headroom, half of what the reserves leave becomes headroom. Such a
+// switch drops packets that arrive after a pause.
 func (n *Network) initPFC() error {
 	n.pausers = make([]pauser, len(n.links)*len(n.classes))
 	needs := make([]pfcNeeds, len(n.host))
@@ -185,7 +187,7 @@ func (n *Network) initPFC() error {
 	return nil
 }
 
-// pfcNeeds are what PFC needs of the buffer of a node.
+// pfcNeeds are the needs of PFC for buffer space at a node.
 type pfcNeeds struct {
 	reserve, headroom int64
 	alpha             float64 // the least of dynamic thresholds; 0: there are none
@@ -209,8 +211,8 @@ func (n *Network) slowestHostLink() int64 {
 	return slowest
 }
 
-// initPauser sets the shares of packets of a class that come over a link, which is faster than the slowest of
-// a host by a factor.
+// initPauser sets the shares of packets of a class that arrive over a link. factor is the ratio of the link's
+// speed to that of the slowest link of a host.
 func (n *Network) initPauser(u *pauser, link Link, c *Class, faster float64) {
 	u.alpha = n.alphaOf(c)
 	if c.Lossy {
@@ -224,8 +226,8 @@ func (n *Network) initPauser(u *pauser, link Link, c *Class, faster float64) {
 	}
 }
 
-// initPool checks the shared pool of a node, and sets how many bytes of it are free in any case. alpha is the
-// least of its dynamic thresholds, or 0.
+// initPool checks the shared pool of a node, and sets the number of its bytes that are always free. alpha is
+// the smallest of its dynamic thresholds, or 0.
 func (n *Network) initPool(v int, alpha float64) error {
 	b := &n.buffers[v]
 	if !n.host[v] {
@@ -246,7 +248,7 @@ func (n *Network) initPool(v int, alpha float64) error {
 	return nil
 }
 
-// leastLossyAlpha returns the least alpha of classes without PFC; infinity if there are none.
+// leastLossyAlpha returns the smallest alpha of classes without PFC, or infinity if there are none.
 func (n *Network) leastLossyAlpha() float64 {
 	least := math.Inf(1)
 	for i := range n.classes {
@@ -257,8 +259,8 @@ func (n *Network) leastLossyAlpha() float64 {
 	return least
 }
 
-// divide sets the pool of a node whose links have so much reserve and headroom, and returns what share of the
-// headroom fits.
+// divide sets the pool of a node from the total reserve and headroom of its links, and returns the share of
+// the headroom that fits.
 func (n *Network) divide(v int32, reserve, headroom int64) (share float64, err error) {
 	left := n.buffer.SwitchBytes - reserve
 	safe := reserve + headroom + n.fullBytes
@@ -291,15 +293,15 @@ func (n *Network) pfcThreshold(u *pauser, freeBytes int64) float64 {
 	return u.alpha * float64(freeBytes)
 }
 
-// crosses reports whether a packet that is counted now can pause its sender, or not find room. Counters that
-// are too high, since packets have left that are counted, err on the safe side.
+// crosses reports whether a packet that is counted now can pause its sender or lack room. The counts may
+// include packets that have left, so it may report true in other cases, too.
 func (n *Network) crosses(b *buffer, u *pauser, bytes int64) bool {
 	part := max(0, u.bytes+bytes-u.reserve)
 	free := b.poolBytes - b.sharedBytes + u.poolPart() - part
 	return part > 0 && (free < 0 || u.reserve == 0 || float64(part) >= n.pfcThreshold(u, free))
 }
 
-// takeIn counts a packet that arrives at a switch's port with PFC; false if there is no room for it.
+// takeIn counts a packet that arrives at a switch's port with PFC. It returns false if there is no room.
 func (x *pausing) takeIn(b *buffer, p *port, a *calendar.Arrival, bytes int64) bool {
 	d := x.domain
 	n := d.net
@@ -351,8 +353,9 @@ func (x *pausing) signal(link int32, t calendar.Toggle) {
 	d.forward(k.far, calendar.Arrival{Item: calendar.PauseFrame(t), Port: d.net.portOf[link^1], Link: p.link})
 }
 
-// leaves counts a packet that leaves a switch: when the order of events is known (settleLeaving), or at once
-// where no sender can be paused. back is the other direction of the link that it came over.
+// leaves counts a packet that leaves a switch. It does so when the order of events is known (settleLeaving),
+// or immediately if no sender can be paused. back is the other direction of the link on which the packet
+// arrived.
 func (x *pausing) leaves(node, back int32, it *calendar.Item, bytes, nowPS int64) {
 	d := x.domain
 	if x.merging {
@@ -362,7 +365,7 @@ func (x *pausing) leaves(node, back int32, it *calendar.Item, bytes, nowPS int64
 	d.net.buffers[node].remove(x.pauserOf(back, d.classOf(it)), bytes)
 }
 
-// settleLeaving counts what has left, in order of time, and resumes senders.
+// settleLeaving counts departures, in order of time, and resumes senders.
 func (x *pausing) settleLeaving(b *buffer) {
 	d := x.domain
 	left := x.leaving
@@ -389,8 +392,8 @@ func (x *pausing) settleLeaving(b *buffer) {
 	x.leaving = x.leaving[:0]
 }
 
-// takeToggles is the part of runWindow that depends on PFC: it gives ports the pauses that arrive, and
-// returns what else does.
+// takeToggles is the part of runWindow that depends on PFC. It passes arriving pauses to ports, and returns
+// the other arrivals.
 func (x *pausing) takeToggles(arrivals []calendar.Arrival, work *calendar.PortSet) []calendar.Arrival {
 	d := x.domain
 	some := false
@@ -413,7 +416,8 @@ func (x *pausing) takeToggles(arrivals []calendar.Arrival, work *calendar.PortSe
 	return arrivals
 }
 
-// setNextPause sets when a port changes next: its rate, a pause that begins or ends, or the watchdog looks.
+// setNextPause sets the time of the next change of a port: a change of its rate, the begin or end of a pause,
+// or a check by the watchdog.
 func (x *pausing) setNextPause(p *port) {
 	d := x.domain
 	p.bits &^= portChanges | portPaused
@@ -436,7 +440,7 @@ func (x *pausing) setNextPause(p *port) {
 	}
 }
 
-// changePauses begins and ends pauses of a port at a time.
+// changePauses begins and ends the pauses of a port that are due at a time.
 func (x *pausing) changePauses(p *port, nowPS int64) {
 	d := x.domain
 	first := x.pauserOf(p.link, 0)
@@ -474,8 +478,8 @@ func (x *pausing) setPaused(p *port, u *pauser, paused bool, nowPS int64) {
 	u.paused = paused
 }
 
-// watch is the look of the watchdog at a queue that was paused for its time: what waits is dropped, and
-// pauses are ignored for a while.
+// watch is the check by the watchdog of a queue that has been paused for WatchdogNS: the waiting packets are
+// dropped, and pauses are ignored for RestoreNS.
 func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 	d := x.domain
 	f := &p.classes.queues[class]
@@ -509,7 +513,7 @@ func (x *pausing) watch(p *port, u *pauser, class int, nowPS int64) {
 	d.net.emptied(p.classes, class)
 }
 
-// deadlock is the error for flows that do not drain with PFC.
+// deadlock returns the error for flows that do not finish with PFC.
 func (n *Network) deadlock(flows int64) error {
 	var links []int32
 	for l := range n.links {
@@ -522,7 +526,7 @@ func (n *Network) deadlock(flows int64) error {
 		"(a watchdog would drop packets there)", flows, links)
 }
 
-// PausedNS returns how long the classes of the sending end of a link were paused, all together, after Run.
+// PausedNS returns the total time for which the classes of the sending end of a link were paused, after Run.
 func (n *Network) PausedNS(link int32) (ns int64) {
 	for i := range n.classes {
 		ns += n.PausedOf(link, i)
@@ -530,7 +534,7 @@ func (n *Network) PausedNS(link int32) (ns int64) {
 	return ns
 }
 
-// PausedOf is PausedNS of a class.
+// PausedOf is PausedNS for one class.
 func (n *Network) PausedOf(link int32, class int) int64 {
 	if n.pausers == nil {
 		return 0

@@ -5,11 +5,11 @@ import (
 	"parsimon/simkernel/network/calendar"
 )
 
-// A port is the sending end of one link, at a switch or at a host (NIC). It is one cache line and has all
-// that most packets need. Ports that are served one after the other lie side by side.
+// A port is the sending end of one link, at a switch or at a host (NIC). It fits into one cache line and has
+// everything that most packets need. Ports that are served one after the other are adjacent in memory.
 //
-// A port of a switch holds data in one FIFO and ACKs in the other, or both in data (Traits.AcksQueue). A NIC
-// holds the ACKs that it is to send in data.
+// A port of a switch has data in one FIFO and ACKs in the other. With Traits.AcksQueue it has both in data. A
+// NIC has the ACKs that it must send in data.
 type port struct {
 	freePS int64 // the wire is free from here on
 	kind   *portKind
@@ -19,7 +19,7 @@ type port struct {
 	bits uint32 // flags
 }
 
-// A portRest is the part of a port that fewer packets need.
+// A portRest is the part of a port that few packets need.
 type portRest struct {
 	acks      calendar.Fifo
 	leftBytes int64 // wire bytes of the data that has arrived
@@ -57,7 +57,7 @@ func (p *port) idle() bool {
 	return p.bits&(portWaits|portChanges|portPaused|portQueues) == 0
 }
 
-// noteQueue notes the bytes of the data at the start of a service.
+// noteQueue records the bytes of data in the queue at the start of a service.
 func (p *port) noteQueue(bytes, nowPS int64) {
 	if bytes > p.maxQueue {
 		p.maxQueue = bytes
@@ -65,7 +65,7 @@ func (p *port) noteQueue(bytes, nowPS int64) {
 	}
 }
 
-// noteWaits sets whether something waits.
+// noteWaits records whether something waits.
 func (p *port) noteWaits() {
 	p.bits &^= portWaits
 	if !p.data.Empty() || !p.acks.Empty() {
@@ -74,8 +74,8 @@ func (p *port) noteWaits() {
 }
 
 // runPorts simulates ports of switches to the end of the window. If nothing waits at a port, its first
-// arrivals are served at once, as most packets are: data if it can be served before the next arrival, and
-// ACKs, because they overtake what arrives later. The loop is send and transmit in one piece.
+// arrivals are served immediately, as most packets are: data if it can be served before the next arrival, and
+// ACKs, because they overtake later arrivals. The loop combines send and transmit.
 func (d *domain) runPorts(due []calendar.DuePort) {
 	t := &d.net.flows
 	for _, o := range due {
@@ -88,7 +88,8 @@ func (d *domain) runPorts(due []calendar.DuePort) {
 			k := p.kind
 			nowPS := max(p.freePS, a.AtPS)
 			ack := a.Bits & calendar.FlagAck
-			// The last condition, without a branch: data, and more arrives before it can be served.
+			// The last condition, without a branch: the item is data, and more arrives before it can be
+			// served.
 			if p.bits|ack != portFull && !p.idle() || nowPS >= d.EndPS ||
 				(int64(ack)-1)&int64(i+1-end)&(d.sorter.Sorted[i+1].AtPS-nowPS-1) < 0 {
 				break
@@ -129,7 +130,7 @@ func (d *domain) runPorts(due []calendar.DuePort) {
 	}
 }
 
-// noteFirst notes the queue of a packet that finds no other.
+// noteFirst records the queue for a packet that finds the queue empty.
 func (p *port) noteFirst(d *domain, it *calendar.Item, nowPS int64) {
 	bytes := d.wireBytes(it)
 	p.noteQueue(bytes, nowPS)
@@ -138,8 +139,8 @@ func (p *port) noteFirst(d *domain, it *calendar.Item, nowPS int64) {
 	}
 }
 
-// runQueued simulates a port where packets wait. Packets that are served in the window of their arrival never
-// enter the queues of the port.
+// runQueued simulates a port at which packets wait. Packets that are served in the window of their arrival
+// never enter the queues of the port.
 func (d *domain) runQueued(u int32, p *port, arrivals []calendar.Arrival) {
 	if d.buffers != nil {
 		d.buffers.holdAll(&d.net.buffers[p.node], p, arrivals)
@@ -180,7 +181,7 @@ func (d *domain) runQueued(u int32, p *port, arrivals []calendar.Arrival) {
 	}
 }
 
-// change makes the change of a port that is due at p.changeAtPS. The caller has cleared portChanges.
+// change applies the change of a port that is due at p.changeAtPS. The caller has cleared portChanges.
 func (d *domain) change(p *port) {
 	nowPS := p.changeAtPS
 	if nowPS == p.rateAtPS {
@@ -191,9 +192,9 @@ func (d *domain) change(p *port) {
 	}
 }
 
-// serve starts the services of a switch's port before untilPS, and returns when the next one will start.
-// Everything that arrives before untilPS is in the queues. An ACK in the queue of data counts as left behind,
-// but is never marked.
+// serve starts the services of a switch's port that begin before untilPS, and returns when the next one will
+// start. Everything that arrives before untilPS is in the queues. An ACK in the queue of data counts as left
+// behind, but is never marked.
 func (d *domain) serve(p *port, data, acks *calendar.Fifo, untilPS int64) (nextPS int64) {
 	for p.bits&portChanges != 0 && p.changeAtPS < untilPS {
 		p.bits &^= portChanges
@@ -240,15 +241,15 @@ func (d *domain) serve(p *port, data, acks *calendar.Fifo, untilPS int64) (nextP
 	}
 }
 
-// drawsMark draws whether a packet that leaves more bytes behind than the threshold is marked.
+// drawsMark draws whether a packet is marked that leaves more bytes behind than the threshold.
 func (p *port) drawsMark(d *domain, rule *simkernel.MarkRule, it *calendar.Item, leftBytes int64) bool {
 	t := &d.net.flows
 	key := simkernel.MixKey(p.markKey, t.info[t.hops[it.Hop].flow].key)
 	return rule.Marks(leftBytes, simkernel.MixKey(key, uint64(it.Bits>>d.numberShift)))
 }
 
-// leftBehind counts what has arrived before the service of a packet starts, and returns how many bytes stay
-// behind it. The packet has been taken off the queue.
+// leftBehind counts the arrivals before the service of a packet starts, and returns the number of bytes that
+// remain behind the packet. The packet has been removed from the queue.
 func (p *port) leftBehind(d *domain, queue *calendar.Fifo, it *calendar.Item, nowPS int64) int64 {
 	own := d.wireBytes(it)
 	left := p.leftBytes
@@ -290,7 +291,7 @@ func (p *port) mark(d *domain, it *calendar.Item, nowPS int64) {
 	d.net.flows.stats[it.Hop].marks++
 }
 
-// send sends an item over a switch's port at nowPS, and counts how long data waited.
+// send sends an item over a switch's port at nowPS, and counts the wait of data.
 func (d *domain) send(p *port, k *portKind, it calendar.Item, nowPS int64) {
 	if it.Bits&calendar.FlagAck == 0 {
 		if d.buffers != nil {
@@ -305,7 +306,7 @@ func (d *domain) send(p *port, k *portKind, it calendar.Item, nowPS int64) {
 	d.transmit(p, k, it, nowPS)
 }
 
-// passes counts an item that runPorts serves and that a part must know of.
+// passes informs parts about an item that runPorts serves.
 func (p *port) passes(d *domain, it *calendar.Item, nowPS int64) {
 	if it.Bits&calendar.FlagAck == 0 {
 		if d.classes != nil && d.classes.turns {
@@ -322,7 +323,7 @@ func (p *port) passes(d *domain, it *calendar.Item, nowPS int64) {
 	}
 }
 
-// countLate notes the wait of data that leaves a switch's port, so that it is counted between epochs.
+// countLate records the wait of data that leaves a switch's port, to be counted between epochs.
 func (p *port) countLate(d *domain, it *calendar.Item, nowPS int64) {
 	if it.Bits&calendar.FlagAck == 0 && (nowPS != it.AtPS || it.Bits&calendar.FlagLast != 0) {
 		d.journal.late = append(d.journal.late, lateStat{Item: *it, startPS: nowPS, link: p.link})

@@ -5,9 +5,9 @@ import (
 	"parsimon/simkernel/network/packetset"
 )
 
-// nackEveryNS is the least time between two NACKs for the same packet (the default of the HPCC simulator). On
-// paths with a longer round trip it is the round trip: the packet that the first NACK asks for cannot arrive
-// earlier.
+// nackEveryNS is the shortest time between two NACKs for the same packet (the default of the HPCC simulator).
+// If the round trip of the path is longer, it applies instead, because the packet that the first NACK
+// requests cannot arrive earlier.
 const nackEveryNS = 500_000
 
 // A receiver belongs to the domain of the destination.
@@ -82,7 +82,7 @@ func (x *retransmission) receiveInOrder(it *calendar.Item) bool {
 	return true
 }
 
-// receiveAny processes a data packet of a receiver that accepts packets in any order.
+// receiveAny processes a data packet at a receiver that accepts packets in any order.
 func (x *retransmission) receiveAny(slot int32, r *receiver, number, atPS int64) {
 	d := x.domain
 	if r.got.Has(number) {

@@ -8,22 +8,22 @@ import (
 	"parsimon/simkernel/network/packetset"
 )
 
-// Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets in
-// order only, and acknowledges them. It discards packets beyond the expected one. It answers the first of
-// these by a NACK, and then one per nackEveryNS or round trip without progress. The sender goes back to the
-// expected packet. The receiver also discards duplicates. A timeout covers the loss of a flow's last packets.
-// The transport processes a NACK like an ACK of what was acknowledged before. Losses have no other effect on
-// it.
+// Recovery from losses is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets only
+// in order, and acknowledges them. It discards packets beyond the expected one. It sends a NACK for the first
+// of these, and then one per nackEveryNS or round trip without progress. The sender goes back to the expected
+// packet. The receiver also discards duplicates. A timeout covers the loss of a flow's last packets. The
+// transport processes a NACK like an ACK for what was acknowledged before. Losses have no other effect on the
+// transport.
 //
-// With BufferParams.Selective recovery is that of IRN (irn.go). TCP has its own (tcp.go).
+// With BufferParams.Selective, recovery follows IRN (irn.go). TCP has its own (tcp.go).
 //
-// An ACK or NACK carries the number of the packet that it answers. A receiver that takes packets in order has
-// all packets before that number. One that takes them in any order says so by calendar.FlagThrough. So a lost
-// ACK costs nothing when the next one arrives.
+// An ACK or NACK has the number of the packet that caused it. A receiver that accepts packets in order has
+// all packets before that number. One that takes them in any order says so by calendar.FlagThrough. A lost
+// ACK therefore has no effect once the next one arrives.
 //
-// Copies of a retransmitted packet can be in the network when their flow has been delivered. What they meet
-// is counted between epochs (lateStat), if it happens before the delivery. A flow's slot is free only when
-// nothing of the flow is in the network.
+// Copies of a retransmitted packet can still be in the network when their flow has been delivered. Their
+// marks and waits are counted between epochs (lateStat), if they occur before the delivery. The slot of a
+// flow becomes free only when no packet or ACK of the flow is in the network.
 
 // retransmission is the recovery from losses of the hosts of a domain.
 type retransmission struct {
@@ -68,7 +68,7 @@ type recoveryFlow struct {
 	plb        plbRounds
 }
 
-// recoveryShift is where the number of a packet begins.
+// recoveryShift is the position of the number of a packet.
 const recoveryShift = calendar.FlagBits + calendar.AttemptBits
 
 // recover makes senders recover from losses.
@@ -127,7 +127,7 @@ func (n *Network) nearest(near int64, itemBits uint32) int64 {
 	return near + int64(int32(itemBits-uint32(near)<<n.numberShift)>>n.numberShift)
 }
 
-// onSend counts a packet that is sent, and returns its attempt.
+// onSend counts a packet that is sent, and returns the number of its attempt.
 func (x *retransmission) onSend(slot int32, nowPS int64) (attempt uint32) {
 	d := x.domain
 	f := &d.net.recovery.flows[slot]
@@ -152,7 +152,7 @@ func (x *retransmission) onSend(slot int32, nowPS int64) (attempt uint32) {
 	return attempt
 }
 
-// skipAcked advances the next packet to send past those that the receiver has.
+// skipAcked advances the next packet to send past those that the receiver already has.
 func (x *retransmission) skipAcked(slot int32, f *recoveryFlow) {
 	d := x.domain
 	next := f.next
@@ -230,8 +230,8 @@ func (x *retransmission) receiveAck(c *nic, slot int32, s *sender, it *calendar.
 	d.updateOpen(c, s, f.open(s), it.AtPS)
 }
 
-// returned counts a packet or an ACK of a flow that has left the network: it was lost, or an ACK or a NACK is
-// back at the source. It reports whether the flow had ended before.
+// returned counts a packet or an ACK of a flow that has left the network: it was lost, or an ACK or a NACK
+// has returned to the source. It reports whether the flow had ended before.
 func (x *retransmission) returned(slot int32, f *recoveryFlow) bool {
 	d := x.domain
 	f.inNetwork--
@@ -260,7 +260,7 @@ func (f *recoveryFlow) open(s *sender) bool {
 	return f.next < f.packets && s.sentBytes-s.ackedBytes < s.windowBytes
 }
 
-// goBack makes the sender retransmit from the first packet that is not acknowledged.
+// goBack makes the sender retransmit from the first unacknowledged packet.
 func (s *sender) goBack(p *simkernel.Params, f *recoveryFlow) {
 	if f.next > f.una {
 		s.begin(f)

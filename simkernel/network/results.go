@@ -10,7 +10,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// Results are results, one row per finished flow, by time and then row.
+// Results have one row per finished flow, ordered by time and then by row.
 type Results struct {
 	Row     []int64 // the flow's row in the workload, counted from 0 over all chunks
 	Tag     []int32 // Flows.Tag
@@ -18,20 +18,20 @@ type Results struct {
 	FCTNS   []int64 // from its start to the delivery of its last byte, rounded up
 	IdealNS []int64 // of the flow alone on its first path, with a window that never binds; at most FCTNS
 	// The waits of flow i are in rows HopEnds[i-1]:HopEnds[i], one per hop. Hop 0 is the NIC, whose wait is
-	// 0: a packet exists from the time when it is sent.
+	// 0, because a packet exists only from the time at which it is sent.
 	HopEnds    []int32
 	WaitNS     []int64 // sum over the flow's packets of their waits in the hop's queue; at most MaxInt64
 	LastWaitNS []int64 // wait of its last packet
 	Marks      []int32 // number of its packets that the hop marked; 0 at hop 0
-	// Packets that were retransmitted, and packets received after one that was sent later; 0 where nothing is
-	// lost.
+	// The numbers of packets that were retransmitted, and that were received after one that was sent later.
+	// They are 0 if nothing is lost.
 	Again, Reordered []int32
 }
 
-// resultsAtOnce is how many flows are collected before they are passed on.
+// resultsAtOnce is the number of flows that are collected before they are passed on.
 const resultsAtOnce = 4096
 
-// A resultPart is the results of flows that were delivered in one domain.
+// A resultPart has the results of flows that were delivered in one domain.
 type resultPart struct {
 	rows []resultRow
 	hops []hopResult // of all rows, one after the other
@@ -58,7 +58,7 @@ type hopResult struct {
 	lastPS int64
 }
 
-// A collector orders results and passes them on, beside the simulation.
+// A collector sorts results and passes them on, in parallel with the simulation.
 type collector struct {
 	finished func(*Results) error
 	parts    chan []resultPart // one per domain
@@ -74,7 +74,7 @@ type resultRef struct {
 	part, line int32
 }
 
-// run passes results on until parts is closed. It reads on after an error, which it returns.
+// run passes results on until parts is closed. After an error, which it returns, it continues to read.
 func (c *collector) run() error {
 	var err error
 	for parts := range c.parts {
@@ -94,7 +94,7 @@ func (c *collector) run() error {
 	return err
 }
 
-// merge sorts the rows of several domains. They are valid until it is called again.
+// merge sorts the rows of several domains. They are valid until the next call.
 func (c *collector) merge(parts []resultPart) *Results {
 	c.order = c.order[:0]
 	for i := range parts {

@@ -10,11 +10,11 @@ import (
 	"parsimon/simkernel/network/workers"
 )
 
-// Run simulates the whole workload with at most that many workers at a time, and not more than there are
-// processors. It calls finished, if not nil, with a few thousand flows at a time in the order of their
-// delivery, from another goroutine but never from two at once; the Results are valid until it returns.
-// Invalid rows of the workload, errors of its source and of finished, and the end of ctx end the simulation. So
-// do panics of any goroutine, which are returned as *together.Panic.
+// Run simulates the whole workload with at most the given number of workers, and not more than the number of
+// processors. If finished is not nil, Run calls it for a few thousand flows at a time, in the order of their
+// delivery. It calls it from another goroutine, but from one at a time. The Results are valid until the call
+// returns. The simulation ends with an error if a row of the workload is invalid, if its source or finished
+// returns an error, or if ctx ends. So do panics of any goroutine, which are returned as *together.Panic.
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
 	return n.run(ctx, min(workers, runtime.GOMAXPROCS(0)), nil, finished)
 }

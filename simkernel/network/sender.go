@@ -8,7 +8,7 @@ import (
 	"parsimon/simkernel/network/calendar"
 )
 
-// A sender is the sending end of a flow. Its owner is the domain of its host.
+// A sender is the sending end of a flow. It is owned by the domain of its host.
 type sender struct {
 	sizeBytes   int64
 	sentBytes   int64 // with recovery: before the next packet to send
@@ -23,15 +23,15 @@ type sender struct {
 	dctcp       simkernel.DCTCPSender
 }
 
-// setRate adopts the rate of the flow's sender.
+// setRate applies the rate of the flow's sender.
 func (s *sender) setRate() {
 	rateBps, _ := s.external.Rate()
 	s.gap = simkernel.NewWireTime(rateBps)
 	s.windowBytes = s.external.limits.WindowAt(rateBps)
 }
 
-// onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that it
-// answers.
+// onAck passes a received ACK or NACK to the sender. number and attempt are those of the packet that caused
+// it.
 func (s *sender) onAck(d *domain, it *calendar.Item, number, attempt uint32) {
 	o := s.external
 	p := &d.net.params
@@ -75,8 +75,8 @@ func (s *sender) updateDCTCP(p *simkernel.Params, it *calendar.Item) {
 	}
 }
 
-// An externalSender is a sender that is not embedded in sender, with what it needs to know of the flow's
-// packets.
+// An externalSender is a sender that is not embedded in sender, with the data about the flow's packets that
+// it needs.
 type externalSender struct {
 	simkernel.Sender
 	tcp     *simkernel.TCP // the same sender, if it is a TCP
@@ -87,13 +87,14 @@ type externalSender struct {
 	sent    uint32  // one more than the highest that was sent
 	ticking bool    // its NIC waits for its timers (nic.ticks)
 
-	// With TCP: packets that wait in the NIC, and how many were handed to it at least once.
+	// With TCP: the packets that wait in the NIC, and the number of those that were handed to it at least
+	// once.
 	handed   []int64
 	handedTo int64
 
-	// With telemetry: what switches wrote into the packets in flight. Each attempt has a ring of constant
-	// size by packet number, with hops entries for each packet. A switch writes when it sends the packet, and
-	// the sender reads when the ACK arrives.
+	// With telemetry: the data that switches wrote into the packets in flight. Each attempt has a ring of
+	// constant size by packet number, with an entry for each hop of a packet. A switch writes when it sends
+	// the packet, and the sender reads when the ACK arrives.
 	telemetryRing uint32
 	hops          int
 	telemetry     [1 << calendar.AttemptBits][]simkernel.Telemetry
@@ -126,7 +127,7 @@ func (o *externalSender) grow(number, attempt uint32) {
 	o.ring = ring
 }
 
-// startTelemetry makes space for as many packets as can be in flight.
+// startTelemetry allocates memory for as many packets as can be in flight.
 func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, path []int32) {
 	o.hops = len(path) - 1
 	o.telemetryRing = 1 << bits.Len(uint(min(p.Packets(sizeBytes), p.Packets(o.limits.WindowBytes))))
@@ -136,7 +137,7 @@ func (o *externalSender) startTelemetry(p *simkernel.Params, sizeBytes int64, pa
 	o.makeTelemetry(0)
 }
 
-// makeTelemetry makes the ring of an attempt, unless there is one.
+// makeTelemetry creates the ring of an attempt, unless it exists.
 func (o *externalSender) makeTelemetry(attempt uint32) {
 	t := &o.telemetry[attempt]
 	if len(*t) == 0 {

@@ -8,10 +8,10 @@ import (
 	"parsimon/simkernel/network/calendar"
 )
 
-// A hop is what a packet needs to know at one hop of its flow's path. A flow with H hops has H + 1 entries.
-// Data that waits for hop h is at entry h, and delivered data at H. Its ACK starts at H, waits for the
-// reverse of hop h at entry h + 1, and reaches the host at 0. Entries do not change while the flow lives, so
-// that all workers can read them.
+// A hop has the data that a packet needs at one hop of its flow's path. A flow with H hops has H + 1 entries.
+// Data that waits for hop h is at entry h, and delivered data is at entry H. Its ACK starts at entry H, waits
+// for the reverse of hop h at entry h + 1, and reaches the host at entry 0. Entries do not change while the
+// flow is in the network, so that all workers can read them.
 type hop struct {
 	to   [2]int32 // port that data (forward) or an ACK (backward) is sent to from here
 	flow int32    // its slot
@@ -22,7 +22,7 @@ func (h *hop) lastWire() int64 { return int64(h.last / MaxClasses) }
 
 const forward, backward = 0, 1 // backward is calendar.FlagAck
 
-// A hopStat counts what a flow's packets met at one hop. Its owner is the domain of the hop's port.
+// A hopStat has the counts of a flow's packets at one hop. It is owned by the domain of the hop's port.
 type hopStat struct {
 	waitPS   uint64 // sum of its packets' waits for this hop, modulo 2^64
 	waitHigh uint32 // and the bits above
@@ -36,7 +36,7 @@ func (s *hopStat) addWait(waitPS int64) {
 	s.waitHigh += uint32(carry)
 }
 
-// waitNS returns the sum of the waits in whole ns, or the largest int64 if that is less.
+// waitNS returns the sum of the waits in whole ns, or the largest int64 if the sum is larger.
 func (s *hopStat) waitNS() int64 {
 	if s.waitHigh >= simkernel.PSPerNS/2 {
 		return math.MaxInt64
@@ -45,7 +45,7 @@ func (s *hopStat) waitNS() int64 {
 	return int64(ns)
 }
 
-// flowInfo is what is known of a flow when it starts.
+// flowInfo has the data of a flow that is known when it starts.
 type flowInfo struct {
 	row      int64 // its row in the workload, which is its rank in the start order
 	startPS  int64
@@ -61,9 +61,9 @@ type flowInfo struct {
 // to one domain.
 const hopUnit = 4
 
-// A flowTable holds the flows in the network. Slots and hop entries belong to the source's domain. It takes
-// them when a flow starts and frees them when the last ACK of the flow is received. The slices grow only
-// between epochs.
+// A flowTable has the flows in the network. Slots and hop entries belong to the source's domain. The domain
+// allocates them when a flow starts and frees them when the last ACK of the flow is received. The slices grow
+// only between epochs.
 type flowTable struct {
 	senders []sender // by slot
 	info    []flowInfo
@@ -80,7 +80,7 @@ func (t *flowTable) count(it *calendar.Item, waitPS int64) {
 	}
 }
 
-// A flowPool is the free part of the flow table that a domain may take.
+// A flowPool is the free part of the flow table from which a domain allocates.
 type flowPool struct {
 	slots   []int32
 	hops    [MaxHops/hopUnit + 2][]int32 // first entries of free blocks, by length / hopUnit
@@ -91,7 +91,7 @@ type flowPool struct {
 	needUnits int        // of hop entries, for them
 }
 
-// units returns how many units of hop entries a path takes.
+// units returns the number of units of hop entries that a path uses.
 func units(hops int) int { return (hops + hopUnit) / hopUnit } // one entry more than hops, rounded up
 
 // reserve makes room for the flows that start in the next epoch.
@@ -123,7 +123,7 @@ func (n *Network) reserve(pool *flowPool) {
 	pool.needUnits = 0
 }
 
-// admit starts a flow: it takes a slot and sends the start to the source's NIC.
+// admit starts a flow: it allocates a slot and sends the start to the source's NIC.
 func (d *domain) admit(f *newFlow) {
 	n := d.net
 	pool := &d.pool
@@ -192,7 +192,8 @@ func (d *domain) startSender(slot int32, f *newFlow) {
 	}
 }
 
-// free frees the slot and the entries of a flow of this domain, of which nothing is left in the network.
+// free frees the slot and the entries of a flow of this domain that has no packets or ACKs left in the
+// network.
 func (d *domain) free(slot int32) {
 	info := &d.net.flows.info[slot]
 	u := units(int(info.hops))

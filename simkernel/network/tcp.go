@@ -8,22 +8,23 @@ import (
 	"parsimon/simkernel/network/calendar"
 )
 
-// Flows of transports that are clocked by ACKs (simkernel.TCP) hand over to their NIC what their window
-// allows, when it does, without pacing. There it waits in order, also when a loss is found meanwhile, as in
-// the queueing disciplines of Linux and ns-3. A receiver takes packets in any order and acknowledges what it
-// has without a gap (RFC 5681, §4.2): every second packet in order, or one after DelayedAckNS; at once what
-// is out of order, fills a gap or was received before, and a flow's first packet (as Linux and ns-3) and
-// last.
+// Flows of transports that are clocked by ACKs (simkernel.TCP) hand the packets that their window allows to
+// their NIC immediately, without pacing. The packets wait there in order, even if a loss is found in the
+// meantime, as in the queueing disciplines of Linux and ns-3. A receiver accepts packets in any order and
+// acknowledges what it has without a gap (RFC 5681, §4.2): every second packet in order, or one after
+// DelayedAckNS. It immediately acknowledges packets that are out of order, fill a gap or were received
+// before, and a flow's first packet (as in Linux and ns-3) and last packet.
 //
 // ACKs are cumulative and selective (RFC 2018). With calendar.FlagThrough the receiver has all packets up to
 // the number of an ACK. Without it the number is that of the packet that caused the ACK, and a packet before
-// it is missing. calendar.FlagNack says that the ACK is also for the first packet that had none. So the
-// sender knows what the receiver has, and retransmits what is lost (RFC 6675).
+// it is missing. calendar.FlagNack says that the ACK is also for the first packet that had none. The sender
+// thus knows which packets the receiver has, and retransmits lost ones (RFC 6675).
 
-// ackClocking is TCP at the hosts of a domain.
+// ackClocking is the state of TCP at the hosts of a domain.
 type ackClocking struct{ domain *domain }
 
-// receiveClocked processes a data packet at its destination and sends what ACK it causes, now or later.
+// receiveClocked processes a data packet at its destination and sends the ACK that it causes, immediately or
+// later.
 func (x *ackClocking) receiveClocked(c *nic, it *calendar.Item, acks *calendar.Fifo) {
 	d := x.domain
 	x.sendDelayed(c, acks, it.AtPS)
@@ -120,7 +121,7 @@ func (x *ackClocking) receiveClockedAck(c *nic, slot int32, s *sender, it *calen
 	d.updateOpen(c, s, f.open(s), it.AtPS)
 }
 
-// receive notes that the receiver has a packet.
+// receive records that the receiver has a packet.
 func (f *recoveryFlow) receive(number int64) {
 	if !f.acked.Has(number) {
 		f.received++
@@ -128,14 +129,14 @@ func (f *recoveryFlow) receive(number int64) {
 	}
 }
 
-// pipe returns how many packets are in the network or wait for it: those that were not received, once if they
-// are not lost and once if they were retransmitted (RFC 6675, §4, SetPipe).
+// pipe returns the number of packets in the network or on their way to it. A packet that was not received
+// counts once if it is not lost, and once if it was retransmitted (RFC 6675, §4, SetPipe).
 func (s *sender) pipe(f *recoveryFlow) int64 {
 	una := f.acked.Base
 	return f.acked.Missing(max(una, f.lostTo), s.external.handedTo) + f.acked.Missing(una, f.sentAgain)
 }
 
-// handOver gives the NIC what the window of the flow's TCP allows, which full packets must fit in: lost
+// handOver hands to the NIC the packets that the window of the flow's TCP allows, in full packets: lost
 // packets, new ones, and those that may be lost (RFC 6675, §4, NextSeg, rules 1 to 3).
 func (s *sender) handOver(p *simkernel.Params, f *recoveryFlow, nowPS int64) {
 	o := s.external
@@ -159,14 +160,14 @@ func (s *sender) handOver(p *simkernel.Params, f *recoveryFlow, nowPS int64) {
 	s.takeHanded(p, f)
 }
 
-// sent notes that a NIC has sent the next packet of a flow.
+// sent records that a NIC has sent the next packet of a flow.
 func (x *ackClocking) sent(slot int32, s *sender) {
 	n := x.domain.net
 	s.external.handed = s.external.handed[1:]
 	s.takeHanded(&n.params, &n.recovery.flows[slot])
 }
 
-// takeHanded chooses the next packet of those that were handed over, and closes the flow where there is none.
+// takeHanded chooses the next packet among those that were handed over, and closes the flow if there is none.
 func (s *sender) takeHanded(p *simkernel.Params, f *recoveryFlow) {
 	next := f.maxSent
 	s.windowBytes = 0

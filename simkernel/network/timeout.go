@@ -4,20 +4,20 @@ import (
 	"parsimon/simkernel"
 )
 
-// maxBackoff is how often a timeout is doubled at most.
+// maxBackoff is the maximum number of times that a timeout is doubled.
 const maxBackoff = 10
 
-// recoverNS is the least retransmission timeout of a network with Forwarding and unlimited buffers: the
-// InfiniBand local ACK timeout of exponent 10, 4.096 µs × 2^10.
+// recoverNS is the minimum retransmission timeout of a network with Forwarding and unlimited buffers: the
+// InfiniBand local ACK timeout with exponent 10, 4.096 µs × 2^10.
 const (
 	recoverNS    = 4_194_304
 	recoverTrips = 8 // queues may hold several bandwidth-delay products
 )
 
 // timeoutPS returns the retransmission timeout of flows on a path. The default is the longest time until the
-// ACK of a packet arrives: at every switch the packet waits for the largest possible queue (Alpha/(1+Alpha)
-// of the buffer), and its ACK for one packet and for as many ACKs as such a queue has packets. With unlimited
-// buffers it is recoverNS or, on long paths, recoverTrips round trips without a queue.
+// ACK of a packet arrives. At every switch, the packet waits for the longest possible queue (Alpha/(1+Alpha)
+// of the buffer). Its ACK waits for one packet, and for as many ACKs as such a queue has packets. With
+// unlimited buffers it is recoverNS or, on long paths, recoverTrips round trips without a queue.
 func (n *Network) timeoutPS(path []int32) int64 {
 	if n.buffer.RetransmitNS > 0 {
 		return n.buffer.RetransmitNS * simkernel.PSPerNS
@@ -47,15 +47,15 @@ func (n *Network) timeoutPS(path []int32) int64 {
 	return int64(min(sum, horizonPS/4))
 }
 
-// A timer is when the sender of a flow checks for lost packets. The deadline of the flow can have moved
-// since.
+// A timer is a time at which the sender of a flow checks for lost packets. The deadline of the flow may have
+// moved since the timer was set.
 type timer struct {
 	atPS int64
 	row  int64
 	slot int32
 }
 
-// Before orders by time, and equal times by the row of the flow.
+// Before orders timers by time, and timers with equal times by the row of the flow.
 func (t timer) Before(o timer) bool { return t.atPS < o.atPS || t.atPS == o.atPS && t.row < o.row }
 
 // startTimer sets the timer of a flow that has sent a packet, unless it has one.
@@ -94,8 +94,8 @@ func (x *retransmission) nextTimer(c *nic, nowPS int64) int64 {
 	return never
 }
 
-// timeout processes the first timer of a NIC when it expires: without progress since it was set, the sender
-// goes back to the first packet that is not acknowledged.
+// timeout processes the first timer of a NIC when it expires. If there was no progress since it was set, the
+// sender goes back to the first unacknowledged packet.
 func (x *retransmission) timeout(c *nic) {
 	d := x.domain
 	t := c.timers.Pop()

@@ -11,7 +11,7 @@ import (
 
 // Flows is a chunk of the workload, one row per flow, in start order within and across chunks. The links of
 // flow i's path are PathLinks[PathEnds[i-1]:PathEnds[i]] (from 0 for the first flow), from the source's
-// uplink to the link that ends at the destination. A Network does not keep or change a chunk.
+// uplink to the link that ends at the destination. A Network neither keeps nor changes a chunk.
 type Flows struct {
 	SizeBytes []int64
 	StartNS   []int64
@@ -21,11 +21,11 @@ type Flows struct {
 	Class     []uint8  // index of the classes of Classify; nil: 0
 	Tag       []int32  // for the caller, in Results; nil: 0
 
-	// With Network.WaitFor flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the
-	// workload, for k in AfterEnds[i-1]:AfterEnds[i], and not before StartNS; nil: flows wait for none. A
-	// flow of 0 bytes without a path is a compute step. No flow of this chunk or a later one waits for a row
-	// below KeepRow; none starts before a flow in row HeldBy or a later one has ended, so that the chunk is
-	// not read before. 0 is right for both.
+	// With Network.WaitFor, flow i starts DelayNS[k] after the delivery of the flow in row After[k] of the
+	// workload, for each k in AfterEnds[i-1]:AfterEnds[i], and not before StartNS. If AfterEnds is nil, no
+	// flow depends on others. A flow of 0 bytes without a path is a compute step. No flow of this chunk or a
+	// later one depends on a row below KeepRow. None starts before a flow in row HeldBy or a later one has
+	// ended, so the chunk need not be read before that. 0 is correct for both.
 	After, DelayNS  []int64
 	AfterEnds       []int32
 	KeepRow, HeldBy int64
@@ -49,7 +49,7 @@ type newFlow struct {
 	waits     int // number of flows that it waits for, once it is read
 }
 
-// A batch is a checked chunk of the workload. After the one with err, or last, there is none.
+// A batch is a checked chunk of the workload. A batch with err or last is the last one.
 type batch struct {
 	flows []newFlow
 	err   error
@@ -61,10 +61,10 @@ type batch struct {
 // ends reports whether there is no batch after it.
 func (b *batch) ends() bool { return b.err != nil || b.last }
 
-// batchesAhead is how many batches the feed prepares ahead of the simulation.
+// batchesAhead is the number of batches that the feed prepares ahead of the simulation.
 const batchesAhead = 3
 
-// A feed reads and checks the workload beside the simulation.
+// A feed reads and checks the workload in parallel with the simulation.
 type feed struct {
 	net     *Network
 	rows    int64
@@ -166,7 +166,7 @@ func pathOf(c *Flows, links []int32, i int) ([]int32, error) {
 	return links[begin:end], nil
 }
 
-// setPath checks the path and the size of a flow, and sets what follows from them.
+// setPath checks the path and the size of a flow, and sets the values that follow from them.
 func (f *feed) setPath(flow *newFlow, path []int32, size int64) error {
 	n := f.net
 	if err := n.checkPath(path); err != nil {
@@ -210,7 +210,7 @@ func (f *feed) append(b *batch, c *Flows, i int, flow newFlow) error {
 	return nil
 }
 
-// addAfter checks what row i of a chunk waits for, and adds it to the flow.
+// addAfter checks the dependencies of row i of a chunk, and adds them to the flow.
 func (f *feed) addAfter(c *Flows, i int, flow *newFlow) error {
 	if c.AfterEnds == nil {
 		return nil
@@ -234,7 +234,7 @@ func (f *feed) addAfter(c *Flows, i int, flow *newFlow) error {
 
 var errPathEmpty = errors.New("the path is empty")
 
-// MaxHops is the most links that a path in a Network can have. It bounds the memory per flow.
+// MaxHops is the maximum number of links of a path in a Network. It limits the memory per flow.
 const MaxHops = 250
 
 // checkPath checks that a path leads from a host over adjacent links and switches to a host.

@@ -16,10 +16,10 @@ import (
 
 // addressBook finds hosts by address, name or node id, and the labels of addresses and ports.
 //
-// One rule says what a text is. A text that parses as an IP address is an address, also where it is the name
-// of a node; it is found by the ranges of the hosts table and among the names. Any other text is a name if
-// the hosts table or the topology has it, and else an id if it is a whole number. A number that is the name
-// of one node and the id of another is refused.
+// The kind of a text follows from one rule. A text that parses as an IP address is an address, even if it is
+// the name of a node. It is looked up in the ranges of the hosts table and among the names. Any other text is
+// a name if the hosts table or the topology has it. Otherwise it is an id if it is a whole number. A number
+// that is the name of one node and the id of another is an error.
 type addressBook struct {
 	isHosts map[int32]bool
 	cables  map[int32]int // number of cables by node
@@ -35,7 +35,7 @@ type addressBook struct {
 	classOf []class
 }
 
-// ranges keeps values by exact text and by range of addresses.
+// ranges stores values by exact text and by range of addresses.
 type ranges[T any] struct {
 	byText  map[string]T
 	byRange map[netip.Prefix]T
@@ -66,8 +66,8 @@ func (r *ranges[T]) set(key string, v T) {
 	}
 }
 
-// of yields the values of a text with their number of bits: its own, and those of the ranges that an address
-// is in, the longest first. A text that is not an address has all 128 bits.
+// of yields the values of a text with their number of bits: its own value, and those of the ranges that
+// contain the address, the longest first. A text that is not an address has all 128 bits.
 func (r *ranges[T]) of(text string) iter.Seq2[int, T] {
 	return func(yield func(int, T) bool) {
 		if v, ok := r.byText[text]; ok && !yield(128, v) {
@@ -90,9 +90,9 @@ func (r *ranges[T]) of(text string) iter.Seq2[int, T] {
 	}
 }
 
-// parseRange parses an address or a CIDR, as a prefix of IPv6 addresses; IPv4 is mapped to IPv6. A CIDR with
-// bits beyond its length, such as 10.1.1.12/24, is the address of a host with the length of its network, as
-// address management writes it: it is that address alone.
+// parseRange parses an address or a CIDR as a prefix of IPv6 addresses. IPv4 addresses are mapped to IPv6. A
+// CIDR with bits beyond its length, such as 10.1.1.12/24, is a single address: address management tools write
+// the address of a host with the length of its network.
 func parseRange(text string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		a, bits := p.Addr(), p.Bits()
@@ -110,7 +110,7 @@ func parseRange(text string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// checkAddress refuses an empty text, and one that would be a CIDR.
+// checkAddress returns an error for an empty text, and for one that would be a CIDR.
 func checkAddress(text string) error {
 	if _, isRange := parseRange(text); !isRange && (text == "" || strings.Contains(text, "/")) {
 		return fmt.Errorf("%q is neither an address, a CIDR nor a name", text)
@@ -118,8 +118,8 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// newAddressBook returns a book of the hosts of a topology. Names that end with one of the domains are also
-// known without it, and names without a domain with each of them.
+// newAddressBook returns a book of the hosts of a topology. Names that end with one of the domains can also
+// be written without it, and names without a domain with each of them.
 func newAddressBook(n *topology.Network, domains []string) *addressBook {
 	b := &addressBook{
 		isHosts: map[int32]bool{}, cables: map[int32]int{}, hosts: newRanges[int32](), ids: map[string]int32{},
@@ -156,7 +156,7 @@ func (b *addressBook) addName(n *topology.Network, name string, id int32) {
 	b.hosts.set(name, id)
 }
 
-// bare is a name without a domain of the options.
+// bare returns a name without a domain of the options.
 func (b *addressBook) bare(name string) string {
 	name = strings.TrimSpace(name)
 	for _, d := range b.domains {
@@ -167,7 +167,7 @@ func (b *addressBook) bare(name string) string {
 	return name
 }
 
-// setOff says which addresses are off the fabric if they are no hosts: CIDRs, or "any".
+// setOff sets the addresses that are off the fabric unless they are hosts: CIDRs, or "any".
 func (b *addressBook) setOff(ranges []string) error {
 	for _, text := range ranges {
 		text = strings.TrimSpace(text)
@@ -184,7 +184,7 @@ func (b *addressBook) setOff(ranges []string) error {
 	return nil
 }
 
-// isOff reports whether an address that is no host is off the fabric.
+// isOff reports whether an address that is not a host is off the fabric.
 func (b *addressBook) isOff(text string) bool {
 	if b.allOff {
 		return true
@@ -197,10 +197,10 @@ func (b *addressBook) isOff(text string) bool {
 	return slices.ContainsFunc(b.off, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// number finds the whole number that a text is, also if it is written as +7, 007 or 7.0.
+// number parses a text as a whole number, which may also be written as +7, 007 or 7.0.
 var number = regexp.MustCompile(`^\+?0*([0-9]+)(?:\.0*)?$`)
 
-// find returns the node of an address, name or id; -1 if there is none.
+// find returns the node of an address, name or id, or -1 if there is none.
 func (b *addressBook) find(text string) int32 {
 	text = b.bare(text)
 	for _, id := range b.hosts.of(text) {
@@ -214,8 +214,8 @@ func (b *addressBook) find(text string) int32 {
 	return -1
 }
 
-// host returns the node of an address, name or id; -1 if there is none. The error says that there are
-// several.
+// host returns the node of an address, name or id, or -1 if there is none. If there are several, it returns
+// an error.
 func (b *addressBook) host(text string) (int32, error) {
 	if why := b.unclear[b.bare(text)]; why != "" {
 		return -1, fmt.Errorf("%q may be several nodes: %s; rename a node of the topology", strings.TrimSpace(text), why)
@@ -223,7 +223,7 @@ func (b *addressBook) host(text string) (int32, error) {
 	return b.find(text), nil
 }
 
-// nodeNames lists what nodes can be called, for suggestions.
+// nodeNames lists the names of nodes, for suggestions.
 func (b *addressBook) nodeNames() []string {
 	return append(slices.Sorted(maps.Keys(b.hosts.byText)), slices.Sorted(maps.Keys(b.ids))...)
 }
@@ -259,7 +259,7 @@ func (b *addressBook) addHost(at, address, node string) error {
 	return nil
 }
 
-// domainHint says that a name is that of a node but for its domain.
+// domainHint returns a hint if a name differs from that of a node only by its domain.
 func (b *addressBook) domainHint(name string) string {
 	short, domain, qualified := strings.Cut(strings.TrimSuffix(name, "."), ".")
 	if _, isAddress := parseRange(name); isAddress || !qualified {
@@ -276,7 +276,7 @@ func (b *addressBook) domainHint(name string) string {
 	return ""
 }
 
-// isSwitch says which row of the hosts table, a file, gives an address to a switch; empty: none does.
+// isSwitch returns the row of the hosts table that assigns an address to a switch, or "" if there is none.
 func (b *addressBook) isSwitch(file, text string) string {
 	id := b.find(text)
 	if id < 0 || b.isHosts[id] {

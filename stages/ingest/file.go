@@ -13,9 +13,9 @@ import (
 	"parsimon/stages/topology"
 )
 
-// File reads one flow file, of any mapping, into table flows, sorted by start, and writes the rows that cannot
-// be simulated to a Parquet file of table rejects. It works within the memory limit and spills to TmpDir. More
-// rejects than Options.MaxRejects are an error.
+// File reads one flow file, of any mapping, into table flows, sorted by start, and writes the rows that
+// cannot be simulated to a Parquet file of table rejects. It works within the memory limit and spills to
+// TmpDir. It returns an error if there are more rejects than Options.MaxRejects.
 func File(ctx context.Context, n *topology.Network, file string, o Options, out Tables) (stats Stats, err error) {
 	if o.Mapping == nil {
 		if o.Mapping, err = DetectFormat(file); err != nil { // other names are read as CSV
@@ -62,7 +62,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options, out 
 	return stats, CheckSpan("flow file "+file, stats.FirstStartNS, stats.LastStartNS)
 }
 
-// allRejects collects the rows that reading and merging refused in one file of table rejects.
+// allRejects collects the rows that reading and merging rejected in one file of table rejects.
 func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats) error {
 	var lists []string
 	if f.Rejects > 0 {
@@ -81,29 +81,31 @@ func (in *Ingester) allRejects(ctx context.Context, stats *Stats, f *FileStats) 
 	return in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile))
 }
 
-// Limits of a flow that can be simulated.
+// These are the limits of a flow that can be simulated.
 const (
 	maxFlowBytes = int64(1) << 50
 	maxBytes     = 1 << 62 // of all flows
 	maxStartNS   = int64(1) << 62
-	// maxSpanNS is what the kernel can represent in picoseconds, with time left for the last flow to finish.
+	// maxSpanNS is the longest time that the kernel can represent in picoseconds and that leaves time for the
+	// last flow to finish.
 	maxSpanNS = int64(15 * 24 * 3600 * 1e9)
 )
 
-// Options say how source files are read and bound what that may cost.
+// Options determine how source files are read, and the resources that reading them may use.
 type Options struct {
 	Mapping *Mapping
-	// Hosts and Labels are files, CSV or Parquet; empty for none. Hosts has columns address and node, Labels
-	// has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs, of which the
-	// longest applies; an empty port is any port.
+	// Hosts and Labels are files, CSV or Parquet. They are empty if there are none. Hosts has columns address
+	// and node, Labels has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs,
+	// of which the longest match applies. An empty port matches any port.
 	Hosts, Labels string
 	LabelsFirst   bool // labels of the table win over those that the rows bring
 	// Open returns the rows of a Parquet file.
 	Open func(t schema.Table, file string) schema.Batches
-	// Domains are those that names may have or not: with example.com, web-7.example.com is web-7.
+	// Domains are suffixes that names may have or not: with example.com, web-7.example.com and web-7 are the
+	// same name.
 	Domains []string
-	// OffFabric lists CIDRs. Rows with an address in one of them that is no host are set aside; "any" are all
-	// addresses.
+	// OffFabric lists CIDRs. Rows with an address in one of them that is not a host are set aside. "any"
+	// contains all addresses.
 	OffFabric   []string
 	TmpDir      string // for DuckDB's spill files and for the result files
 	MemoryBytes int64  // memory limit of DuckDB
@@ -111,18 +113,19 @@ type Options struct {
 	MaxRejects  float64 // fraction of the rows that may be rejected, 0 to 1
 
 	Seed uint64 // of synthetic starts
-	// GapSigma is the shape of the log-normal gaps between synthetic starts; 0 for DefaultGapSigma.
+	// GapSigma is the shape of the log-normal gaps between synthetic starts. 0 means DefaultGapSigma.
 	GapSigma float64
 	// IdleNS separates flows of one connection: a record that starts later than this after the end of the
-	// ones before it begins another flow. 0 for DefaultIdleNS.
+	// earlier ones begins another flow. 0 means DefaultIdleNS.
 	IdleNS int64
-	// SamplingRate is how many packets a packet of a flow log stands for whose rows do not say it; 0 for 1.
+	// SamplingRate applies to rows of a flow log that do not state it: the number of packets that a sampled
+	// packet represents. 0 means 1.
 	SamplingRate int64
 }
 
-// Defaults of merging. Flow logs divide connections into records of one or ten minutes, each with the times
-// of its own first and last packet, so a minute between two records is a minute without packets. The shape of
-// the gaps is the lower one of the paper's two (section 5.1).
+// Defaults of merging. Flow logs divide connections into records of one or ten minutes. Each has the times of
+// its own first and last packet, so a minute between two records had no packets. The shape of the gaps is the
+// smaller one of the paper's two (section 5.1).
 const (
 	DefaultIdleNS   = int64(60e9)
 	DefaultGapSigma = 1.0
@@ -133,9 +136,9 @@ type RejectCount struct {
 	Reason  string `json:"reason"`
 	Rows    int64  `json:"rows"`
 	Example string `json:"example"` // the first such row
-	// SetAside says that these rows are no faults: they do not count for Options.MaxRejects.
+	// SetAside means that these rows are not faults, so they do not count for Options.MaxRejects.
 	SetAside bool `json:"set_aside,omitempty"`
-	// Unknown lists the addresses that are no hosts, if that is the reason: those with the most bytes.
+	// Unknown lists the addresses with the most bytes that are not hosts, if that is the reason.
 	Unknown []UnknownAddress `json:"unknown_addresses,omitempty"`
 }
 
@@ -151,8 +154,8 @@ type Stats struct {
 	Notes            []string
 }
 
-// CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows were
-// rejected. Rows set aside do not count, and are listed last.
+// CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows was
+// rejected. Rows that were set aside do not count, and are listed last.
 func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
 	if float64(rejects-setAside) <= limit*float64(rows) {
 		return nil
@@ -182,7 +185,7 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 		rejects-setAside, rows, 100*limit, strings.Join(faults, "; "), hint)
 }
 
-// timeFunctions finds a time, and the letter that says which function of mappings reads it.
+// timeFunctions matches a time, and the letter that determines which function of mappings parses it.
 var timeFunctions = regexp.MustCompile(`\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d[.\dZ+:-]*`)
 
 // CheckSpan returns an error if a workload lasts longer than the simulator's clock can represent.

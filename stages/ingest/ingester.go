@@ -1,5 +1,6 @@
-// Package ingest turns traces of production networks into flows: files in several formats, whose rows are
-// flows or records of flow logs, with addresses instead of hosts. Every row is accounted for.
+// Package ingest converts traces of production networks to flows. It reads files in several formats, whose
+// rows are flows or records of flow logs, and which have addresses instead of hosts. Every row is accounted
+// for.
 //
 //	source file ─ stage ─► rows with numbers, as text
 //	                │ Mapping: one SELECT                     hosts, labels
@@ -12,10 +13,9 @@
 //	                ▼ one per connection and burst, starts drawn within the resolution of the log
 //	           table flows     table rejects     records = flows + merged + rejects (Ingester.Merge)
 //
-// Package connections has the merge.
-// File does both for a single flow file. A mapping is one SQL file: the built-in ones are in mappings, and
-// README.md documents the format. DuckDB does the work (steps), within a memory limit, and spills to
-// Options.TmpDir, where the results are left as Parquet files.
+// Package connections has the merge. File does both for a single flow file. A mapping is one SQL file. The
+// built-in ones are in folder mappings, and README.md documents their form. DuckDB does the work (steps),
+// within a memory limit, and spills to Options.TmpDir, where the results are left as Parquet files.
 package ingest
 
 import (
@@ -99,10 +99,10 @@ func (in *Ingester) readBook(ctx context.Context) error {
 //go:embed macros.sql
 var macros string
 
-// table reads the named columns of a small table, CSV with a header or Parquet, as text, and calls each for
-// every row. A column has one of several names; two of them may not differ. Columns that the table does not
-// have are empty; required is how many of the first ones it must have, and it must have one of the others.
-// what is for errors. The error has the faults of all rows, as far as tableFaults.
+// table reads the given columns of a small table, CSV with a header or Parquet, as text, and calls each for
+// every row. A column may have one of several names. If a row has values under two of them, they must be
+// equal. Columns that the table does not have are empty. The first required columns must exist, and so must
+// one of the others. what is used in errors. The error lists the faults of all rows, up to tableFaults.
 func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
 	each func(at string, row []string) error) error {
 	if _, err := Digest(ctx, what, file); err != nil {
@@ -155,10 +155,10 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 	return nil
 }
 
-// tableFaults is how many faults of a table an error lists.
+// tableFaults is the maximum number of faults of a table that an error lists.
 const tableFaults = 20
 
-// tableRow calls each for a row of a table, unless it is broken or has several values of one meaning.
+// tableRow calls each for a row of a table, unless the row is broken or has several values for one column.
 func tableRow(at, broken string, cells []string, want [][]string, each func(at string, row []string) error) error {
 	if broken != "" {
 		return errors.New(broken)
@@ -181,11 +181,11 @@ func (in *Ingester) note(kind, file, text string) {
 	in.notes = append(in.notes, note{kind, file, text})
 }
 
-// notesOfKind is how many files a kind of note names one by one.
+// notesOfKind is the maximum number of files that notes of one kind name separately.
 const notesOfKind = 3
 
-// Notes are remarks about the tables and files, for the user. If many files have one of a kind, there is one
-// note about all of them.
+// Notes returns remarks about the tables and files, for the user. If many files have a note of one kind,
+// there is one note about all of them.
 func (in *Ingester) Notes() (notes []string) {
 	count := map[string]int{}
 	for _, n := range in.notes {
@@ -209,7 +209,7 @@ func openEnd(file string) string {
 	return file + " does not end with a line end: its last row may have been cut"
 }
 
-// Close closes DuckDB. The files that were written remain.
+// Close closes DuckDB. The files that were written are kept.
 func (in *Ingester) Close() error { return errors.Join(in.conn.Close(), in.db.Close()) }
 
 // A duck is a connection to DuckDB, with its temporary tables.
@@ -230,10 +230,9 @@ func connect(ctx context.Context, o duckdb.Options) (_ *sql.DB, c duck, err erro
 	return db, c, nil
 }
 
-// scansRead lets scans of Parquet files read all rows before they are filtered. Where a filter in a scan
-// leaves out rows, DuckDB 1.4 skips values of a column, and ends with an internal error ("dereference
-// unique_ptr that is NULL") if it has not decoded a page of the column's dictionary yet
-// (github.com/duckdb/duckdb/issues/17928).
+// scansRead makes scans of Parquet files read all rows before they are filtered. If a filter in a scan omits
+// rows, DuckDB 1.4 skips values of a column. It ends with an internal error ("dereference unique_ptr that is
+// NULL") if it has not decoded a page of the column's dictionary yet (github.com/duckdb/duckdb/issues/17928).
 const scansRead = "\nSET disabled_optimizers = 'filter_pushdown,join_filter_pushdown';"
 
 // exec runs a statement. It returns the first line of an error, or the error of the context.
@@ -271,8 +270,8 @@ func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) 
 	return names.Of(types, func(t *sql.ColumnType) flowColumn { return flowColumn{t.Name(), t.DatabaseTypeName()} }), nil
 }
 
-// asText returns the SQL of a column as text, whole numbers without a fraction; "" for types that have
-// neither numbers nor text.
+// asText returns the SQL of a column as text, with whole numbers without a fraction. It returns "" for types
+// that are neither numbers nor text.
 func (c flowColumn) asText() string {
 	name := duckdb.Ident(c.name)
 	base, _, _ := strings.Cut(c.typ, "(") // DECIMAL(18,3)
@@ -314,7 +313,7 @@ func copyTo(t schema.Table, query, file string) string {
 		query, duckdb.Quote(file), schema.VersionKey, schema.Version, schema.TableKey, t.Name)
 }
 
-// writeWaits writes which flows of the view judged wait for which others, if there are any.
+// writeWaits writes the dependencies of the flows in view judged, if there are any.
 func (in *Ingester) writeWaits(ctx context.Context, n int32, stats *FileStats) error {
 	file := filepath.Join(in.o.TmpDir, fmt.Sprintf("waits-%d.parquet", n))
 	err := in.exec(ctx, keep(`SELECT coalesce(flow_id, "row" - 1) AS flow_id, unnest(waits_for) AS after_flow_id,
@@ -328,8 +327,8 @@ coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND af
 	return err
 }
 
-// dependencies writes table dependencies of the flows of a file. What a flow waits for must be a flow of the
-// file, and no flow may wait for itself, over others or not.
+// dependencies writes table dependencies for the flows of a file. A flow may depend only on flows of the
+// file, and not on itself, directly or indirectly.
 func (in *Ingester) dependencies(ctx context.Context, f *FileStats, flowsFile, out string) error {
 	err := in.exec(ctx, step("waits", values{"flows": duckdb.Quote(duckdb.EscapeGlob(flowsFile)),
 		"waits": duckdb.ScanParquet(f.WaitsFile)}))
@@ -357,7 +356,7 @@ func (in *Ingester) dependencies(ctx context.Context, f *FileStats, flowsFile, o
 	return err
 }
 
-// rowIDs says what flow ids are where the rows of a file have none.
+// rowIDs returns the flow ids of rows that have none.
 func rowIDs(f *FileStats) string {
 	if f.AnyFlowID {
 		return ""
@@ -408,7 +407,7 @@ func (in *Ingester) checkCycles(ctx context.Context, file string) error {
 	return nil
 }
 
-// steps are the SQL of ingest. A statement has $NAME for values.
+// steps are the SQL of ingest. A statement contains $NAME for values.
 //
 //go:embed steps/*.sql
 var steps embed.FS
@@ -421,7 +420,8 @@ const connection = "src, dst, protocol, src_port, dst_port"
 // sameInAll are the values that do not depend on what is ingested.
 var sameInAll = values{
 	"connection": connection,
-	// All that a record says, its place apart, and what a correction of a record leaves as it is.
+	// These are all columns of a record except its position, and those that a correction of a record does not
+	// change.
 	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, samples, flow_id, service, " +
 		"vnet, dscp",
 	"record_time":  connection + ", observer, start_ns, end_ns",
@@ -432,7 +432,7 @@ var sameInAll = values{
 	"out_of_time": outOfTime, "unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
 }
 
-// step returns the SQL of steps/NAME.sql with values.
+// step returns the SQL of steps/NAME.sql with its values.
 func step(name string, of values) string {
 	text, err := steps.ReadFile("steps/" + name + ".sql")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"parsimon/schema/names"
 )
 
-// canonicalColumn is a column that a mapping may yield, and its SQL type. Type "protocol" stands for a
-// number, or a name such as tcp, of an IP protocol, and becomes a SMALLINT.
+// A canonicalColumn is a column that a mapping may yield, with its SQL type. Type "protocol" means a number
+// or a name of an IP protocol, such as tcp, and becomes a SMALLINT.
 type canonicalColumn struct{ name, typ string }
 
 var canonical = []canonicalColumn{
@@ -31,7 +31,7 @@ var canonical = []canonicalColumn{
 // reverseBytes is the column of the bytes from dst to src, if records have both directions.
 const reverseBytes = "reverse_bytes"
 
-// protocols are the names of IP protocols that programs write, with the numbers that IANA gives them.
+// protocols has the names of IP protocols that programs write, with their IANA numbers.
 var protocols = []struct {
 	name   string
 	number int
@@ -41,9 +41,10 @@ var protocols = []struct {
 	{"PIM", 103}, {"VRRP", 112}, {"L2TP", 115}, {"UDPLITE", 136}, {"UDP-LITE", 136}, {"RSVP", 46}, {"DCCP", 33},
 }
 
-// typed runs the mapping and makes view typed: the canonical columns with their types, NULL where a value is
-// not of the type. Another column, has_id, says whether there is a value for flow_id. The mapping runs in a
-// database of its own, which opens no file but the staged rows and the result: its SQL may be a user's.
+// typed runs the mapping and creates view typed, which has the canonical columns with their types. A value
+// that is not of the type is NULL. Another column, has_id, tells whether flow_id has a value. The mapping
+// runs in a separate database, which opens only the staged rows and the result, because the SQL of a mapping
+// may come from a user.
 func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out string) (anyFlowID bool, err error) {
 	undo := func() error { return nil }
 	if m.foreign { // DuckDB does not count all of its memory
@@ -96,9 +97,9 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 	return c.exec(ctx, keep("SELECT "+list+" FROM ("+m.query+")", out))
 }
 
-// canonicalSQL returns the SQL of the canonical columns, and of columns that say which values are given:
-// has_id, reverse_given, and the names of integer columns whose value cannot be read: unreadable,
-// unreadable_port.
+// canonicalSQL returns the SQL of the canonical columns, and of columns that tell which values are given:
+// has_id, reverse_given, and the names of integer columns whose value cannot be read (unreadable,
+// unreadable_port).
 func (m *Mapping) canonicalSQL(have map[string]flowColumn) (string, error) {
 	var list []string
 	var unreadable, unreadablePort strings.Builder
@@ -138,7 +139,7 @@ func (m *Mapping) canonicalSQL(have map[string]flowColumn) (string, error) {
 	return strings.Join(list, ", "), nil
 }
 
-// given returns the SQL of whether a column of the mapping has a value, be it one of its type or not.
+// given returns the SQL of whether a column of the mapping has a value, of its type or not.
 func (m *Mapping) given(column flowColumn) string {
 	id := duckdb.Ident(column.name)
 	switch {
@@ -183,7 +184,7 @@ func (in duck) mappingColumns(ctx context.Context, m *Mapping) (map[string]flowC
 	return have, nil
 }
 
-// cast returns the SQL that casts a column of the mapping, if there is one, to the canonical type.
+// cast returns the SQL that casts a column of the mapping, if it exists, to the canonical type.
 func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 	name := duckdb.Ident(c.name)
 	switch {
@@ -213,8 +214,8 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 	return "TRY_CAST(whole(" + text + ") AS " + k.typ + ")", nil
 }
 
-// addresses looks up every address of view typed once, and creates tables addresses, of those that are hosts
-// or off the fabric, and class_labels, of the labels of all address classes so far.
+// addresses looks up each address of view typed once. It creates table addresses, with those that are hosts
+// or off the fabric, and table class_labels, with the labels of all address classes so far.
 func (in *Ingester) addresses(ctx context.Context) error {
 	var hosts []string
 	err := in.each(ctx,
@@ -259,7 +260,7 @@ func (in *Ingester) create(ctx context.Context, table string, rows []string) err
 	return err
 }
 
-// classRows are the rows of table class_ranges.
+// classRows returns the rows of table class_ranges.
 func (b *addressBook) classRows() (rows []string) {
 	for number, c := range b.classOf {
 		labels := c.byPort()
@@ -274,8 +275,8 @@ func (b *addressBook) classRows() (rows []string) {
 	return rows
 }
 
-// judge creates the view judged: the typed rows with the times that count, their hosts, labels and, for rows
-// that cannot be used, the reason.
+// judge creates view judged: the typed rows with their effective times, their hosts, their labels and, for
+// rows that cannot be used, the reason.
 func (in *Ingester) judge(ctx context.Context, m *Mapping, n int32, stats *FileStats) error {
 	stuck := int64(-1)
 	if m.Records {
@@ -299,8 +300,9 @@ func (in *Ingester) judge(ctx context.Context, m *Mapping, n int32, stats *FileS
 	return in.exec(ctx, step("judge", of))
 }
 
-// Starts of flow logs that mean a time. Clocks of exporters and collectors differ by skewNS at most. A start
-// that over half of the rows have, and stuckRows or more, is no time if the rows came over more than stuckNS.
+// These are limits for start times of flow logs. Clocks of exporters and collectors differ by at most skewNS.
+// If more than half of the rows, and at least stuckRows, have the same start although they were received over
+// more than stuckNS, this start is not a time.
 const (
 	firstNS   = int64(946684800e9) // the year 2000
 	skewNS    = int64(60e9)
@@ -309,7 +311,7 @@ const (
 	stuckRows = 20
 )
 
-// Reasons for which rows are no flows, although they are no faults.
+// These are reasons for which rows are not flows, although they are not faults.
 const (
 	noBytes   = "no bytes"
 	offFabric = "an end is off the fabric (--off-fabric)"
@@ -322,16 +324,18 @@ const (
 	outOfTime  = "start_ns is out of time: over 15 days from the middle of the file (is it in ns?)"
 )
 
-// headerBytes is the most that a packet of TCP without data has: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and
-// 20 of options in the first packet of a connection (RFC 9293; timestamps, which all may have, are 12).
+// headerBytes is the maximum size of a TCP packet without data: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and
+// 20 of options in the first packet of a connection (RFC 9293). Timestamps, which all packets may have, take
+// 12 bytes.
 const headerBytes = 60
 
-// acksAlone is why a record is no flow although it has bytes: the way back of a flow, which a simulation
-// makes itself.
+// acksAlone is the reason for which a record with bytes is not a flow: it is the reverse direction of a flow,
+// which the simulation produces itself.
 const acksAlone = "TCP without data, such as ACKs alone"
 
-// labelSQL returns the SQL of a label of a row: that of the row itself (with Options.LabelsFirst the last
-// choice), else that of the end whose row of the labels table is more specific, else that of the other end.
+// labelSQL returns the SQL of a label of a row. It is the label of the row itself (with Options.LabelsFirst,
+// only if the table has none), otherwise that of the end whose row of the labels table is more specific,
+// otherwise that of the other end.
 func (in *Ingester) labelSQL(name string) string {
 	choices := func(of ...string) string {
 		return strings.Join(names.Of(of, func(of string) string { return "nullif(" + of + "." + name + ", '')" }), ", ")
@@ -345,8 +349,8 @@ func (in *Ingester) labelSQL(name string) string {
 	return own + ", " + table
 }
 
-// plausible returns the first and the last start that are accepted: what the simulator can represent before
-// and after the day in which the median row starts.
+// plausible returns the first and the last start that are accepted: the range around the day of the median
+// start that the simulator can represent.
 func (in *Ingester) plausible(ctx context.Context, m *Mapping, stats *FileStats) (lo, hi int64, err error) {
 	from := int64(0)
 	if m.Records {
@@ -362,8 +366,8 @@ func (in *Ingester) plausible(ctx context.Context, m *Mapping, stats *FileStats)
 	return max(0, day.Int64*dayNS-maxSpanNS), min(maxStartNS, (day.Int64+1)*dayNS+maxSpanNS), nil
 }
 
-// noteClock adds notes about the times of a flow log: rows that have that of their reception, and a clock
-// that differs from that of the receiver by hours, such as one of another time zone.
+// noteClock adds notes about the times of a flow log: rows with the time of their reception as start, and a
+// clock that differs from that of the receiver by hours, as in another time zone.
 func (in *Ingester) noteClock(ctx context.Context, file string) error {
 	var received, rows, quarters, alike, timed int64
 	err := in.query(ctx, step("clock", nil), &received, &rows, &quarters, &alike, &timed)

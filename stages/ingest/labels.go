@@ -10,7 +10,7 @@ import (
 // allPorts is the number of ports.
 const allPorts = 1 << 16
 
-// A label is a row of a labels table: the service and virtual network of the ports from lo to hi.
+// A label is a row of a labels table: the service and the virtual network of the ports lo to hi.
 type label struct {
 	lo, hi        int
 	service, vnet string
@@ -28,7 +28,7 @@ func (l label) ports() string {
 	return fmt.Sprintf("%d-%d", l.lo, l.hi)
 }
 
-// parsePorts parses a port or a range of them, such as 6800-6815. An empty text is any port.
+// parsePorts parses a port or a range of them, such as 6800-6815. An empty text means any port.
 func parsePorts(text string) (lo, hi int, err error) {
 	if text == "" {
 		return 0, allPorts - 1, nil
@@ -45,7 +45,7 @@ func parsePorts(text string) (lo, hi int, err error) {
 	return int(a), int(b), nil
 }
 
-// wholeText is a whole number without the fraction with which spreadsheets write it.
+// wholeText returns a whole number without the fraction that spreadsheets add.
 func wholeText(text string) string {
 	text = strings.TrimSpace(text)
 	if whole, fraction, cut := strings.Cut(text, "."); cut && strings.Trim(fraction, "0") == "" {
@@ -75,16 +75,16 @@ func (b *addressBook) addLabel(address, port, service, vnet string) error {
 	return nil
 }
 
-// A rangeLabels is the labels of a range of addresses and the length of the range in bits.
+// A rangeLabels has the labels of a range of addresses, and the length of the range in bits.
 type rangeLabels struct {
 	bits   int
 	labels []label
 }
 
-// A class is the labels of the ranges that addresses are in, of the longest first.
+// A class has the labels of the ranges that contain an address, the longest first.
 type class []rangeLabels
 
-// class returns the number of the class of an address; 0 is that without labels.
+// class returns the number of the class of an address. Class 0 has no labels.
 func (b *addressBook) class(text string) int32 {
 	var fits class
 	for bits, held := range b.labels.of(b.bare(text)) {
@@ -102,15 +102,16 @@ func (b *addressBook) class(text string) int32 {
 	return c
 }
 
-// A portLabel is what a class says of the ports from lo to hi; both are -1 for any port.
+// A portLabel is the label of a class for the ports lo to hi. Both are -1 for any port.
 type portLabel struct {
 	lo, hi int
 	rank   int64
 	label
 }
 
-// byPort lists the ports, in ranges, for which a class has another label than for any port. A label is that
-// of the longest range of addresses that has one for the port and, in this range, that of the fewest ports.
+// byPort lists the ranges of ports for which a class has another label than for any port. The label of a port
+// is that of the longest range of addresses that has one for the port. Within this range, it is that with the
+// fewest ports.
 func (c class) byPort() (all []portLabel) {
 	at := []int{0, allPorts} // where another label may begin
 	for _, held := range c {
@@ -156,6 +157,6 @@ func (c class) others() (portLabel, bool) {
 	return portLabel{}, false
 }
 
-// rank orders the labels of the two ends of a flow: it is higher for fewer ports, and then for a longer range
-// of addresses.
+// rank orders the labels of the two ends of a flow: it is higher for fewer ports, then for a longer range of
+// addresses.
 func (r rangeLabels) rank(l label) int64 { return int64(allPorts-(l.hi-l.lo))*1000 + int64(r.bits) }

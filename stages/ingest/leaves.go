@@ -16,10 +16,11 @@ import (
 // valueKey is the key of a leaf that is not an object.
 const valueKey = "value"
 
-// eachLeaf adds the leaves of nested lists, each as one JSON object: the scalar values of the objects around
-// it, those of the innermost first, and the leaf itself, its keys or as value. A path names the keys from the
-// outermost list to the innermost; each file has the first of the paths that leads to a leaf. The file is one
-// object, one list, or JSON lines, whose objects have the outermost list or are elements of it.
+// eachLeaf adds the leaves of nested lists, each as one JSON object. The object has the scalar values of the
+// objects around the leaf, the innermost ones taking precedence, and the leaf itself, as its keys or as
+// value. A path has the keys from the outermost list to the innermost. The first path that leads to a leaf
+// applies to a file. The file is one object, one list, or JSON lines. Its objects contain the outermost list
+// or are elements of it.
 func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWriter) error {
 	first, err := firstByte(r)
 	if err != nil {
@@ -55,7 +56,7 @@ type leaves struct {
 	w     *lineWriter
 }
 
-// list adds the elements of a list whose beginning was read, and reads its end.
+// list adds the elements of a list whose beginning has been read, and reads its end.
 func (l *leaves) list(ctx context.Context, d *json.Decoder, bounded *elementReader) error {
 	for n := 1; d.More(); n++ {
 		bounded.left = maxElement
@@ -77,7 +78,8 @@ func (l *leaves) list(ctx context.Context, d *json.Decoder, bounded *elementRead
 	return err
 }
 
-// object reads one object: it has the outermost list, or is an element of it. The error is io.EOF at the end.
+// object reads one object, which contains the outermost list or is an element of it. The error is io.EOF at
+// the end.
 func (l *leaves) object(ctx context.Context, d *json.Decoder, bounded *elementReader) error {
 	token, err := d.Token()
 	if err != nil {
@@ -135,7 +137,7 @@ func (l *leaves) element(element map[string]any) error {
 	return nil
 }
 
-// below adds the leaves below a value. around are the scalar values of the objects around it.
+// below adds the leaves below a value. around has the scalar values of the objects around it.
 func (l *leaves) below(v any, path []string, around map[string]any) error {
 	switch v := v.(type) {
 	case []any:
@@ -178,7 +180,7 @@ func (l *leaves) below(v any, path []string, around map[string]any) error {
 	return l.w.add(bytes.TrimSpace(b.Bytes()), 0, "")
 }
 
-// parseEach parses the paths of header line each: keys with points between them, and | between paths.
+// parseEach parses the paths of header line each: keys separated by points, and paths separated by |.
 func parseEach(text string) (paths [][]string, err error) {
 	for _, path := range strings.Split(text, "|") {
 		keys := strings.Split(strings.TrimSpace(path), ".")

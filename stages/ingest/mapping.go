@@ -21,12 +21,12 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Mapping says how the rows of a kind of file become flows: how the file is read, and one SELECT from the
-// view source, whose columns are text, that yields the canonical columns. README.md, "Mappings", documents
-// both.
+// Mapping defines how the rows of a file become flows: how the file is read, and one SELECT from view source,
+// whose columns are text, that yields the canonical columns. README.md, "Mappings", documents both.
 type Mapping struct {
 	Name string
-	// Records says that rows are records of a flow log, which are merged to flows. Else each row is a flow.
+	// Records means that rows are records of a flow log, which are merged to flows. Otherwise each row is a
+	// flow.
 	Records bool
 	Text    string // the whole file
 	Rows    string // Text but for notes: what says which rows it yields
@@ -183,7 +183,7 @@ func (m *Mapping) addColumn(text string) error {
 	return nil
 }
 
-// columnName returns the name of a file's column as mappings write it.
+// columnName returns the name of a file's column in the form that mappings use.
 func columnName(s string) string {
 	return underscores.Replace(strings.ToLower(strings.TrimSpace(strings.TrimPrefix(s, "\ufeff"))))
 }
@@ -211,7 +211,7 @@ func FormatMapping(name string) (*Mapping, error) {
 	return parseMapping(name+".sql", string(text))
 }
 
-// DetectFormat returns the built-in mapping for the name of a file: csv, jsonl or parquet.
+// DetectFormat returns the built-in mapping for the extension of a file: csv, jsonl or parquet.
 func DetectFormat(file string) (*Mapping, error) {
 	base := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zst")
 	formats := map[string]string{
@@ -225,7 +225,7 @@ func DetectFormat(file string) (*Mapping, error) {
 }
 
 // rowSource is a staged file: a relation with columns "row" and raw, the columns of the mapping as text, and
-// broken, which says why a row cannot be read.
+// broken, which has the reason for which a row cannot be read.
 type rowSource struct {
 	relation string // SELECT
 	file     string // the Parquet file that it reads
@@ -259,11 +259,11 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 		") FROM ("+src.relation+")", &src.broken, &src.noted)
 }
 
-// chosenBy is how many rows decide which of several mappings a file has.
+// chosenBy is the number of rows that decide which of several mappings applies to a file.
 const chosenBy = 100
 
-// choose stages a file with that of several mappings of whose columns the first rows have the most values;
-// the first of equal ones.
+// choose stages a file with one of several mappings: the one for whose columns the first rows have the most
+// values, or the first of several.
 func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping, src rowSource,
 	err error) {
 	if len(of) == 1 {
@@ -358,7 +358,7 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	return src, in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &src.rows)
 }
 
-// missing are the columns that the mapping needs and a file lacks.
+// missing returns the columns that the mapping needs and a file lacks.
 func (m *Mapping) missing(has map[string]bool) (missing []string) {
 	for _, alternatives := range m.needs {
 		if !slices.ContainsFunc(alternatives, func(name string) bool { return has[name] }) {

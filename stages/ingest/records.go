@@ -24,12 +24,12 @@ import (
 // FileStats counts the rows of a source file: Rows + Reverse = Records + Rejects.
 type FileStats struct {
 	Rows int64 `json:"rows"`
-	// Reverse is the number of rows with bytes in both directions: each is two flows.
+	// Reverse is the number of rows with bytes in both directions, each of which becomes two flows.
 	Reverse int64 `json:"second_directions,omitempty"`
 	Records int64 `json:"records"`
 	Rejects int64 `json:"rejects"`
-	// SetAside is the number of rejects that say themselves that they are not flows, such as log lines
-	// without data and refused connections. They do not count against MaxRejects.
+	// SetAside is the number of rejects that declare themselves not to be flows, such as log lines without
+	// data and refused connections. They do not count against MaxRejects.
 	SetAside  int64         `json:"set_aside"`
 	Reasons   []RejectCount `json:"reasons"`     // most frequent first
 	AnyFlowID bool          `json:"any_flow_id"` // rows have ids of their own
@@ -38,7 +38,7 @@ type FileStats struct {
 	// exists only if there are rejects.
 	RecordsFile string `json:"-"`
 	RejectsFile string `json:"-"`
-	// Waits is how many rows the Parquet file WaitsFile has: which flows wait for which others.
+	// Waits is the number of rows of the Parquet file WaitsFile, which has the dependencies of flows.
 	Waits        int64  `json:"-"`
 	WaitsFile    string `json:"-"`
 	ComputeSteps int64  `json:"-"`
@@ -46,8 +46,8 @@ type FileStats struct {
 	medianDayNS int64 // the day in which the median row starts
 }
 
-// File reads one source file, number n of the workload, through that of some mappings which fits it, and
-// writes its rows as tables records and rejects. Errors name the file.
+// File reads source file number n of the workload with the mapping that fits it, and writes its rows as
+// tables records and rejects. Errors name the file.
 func (in *Ingester) File(ctx context.Context, of []*Mapping, file string, n int32) (FileStats, error) {
 	stats, err := in.file(ctx, of, file, n)
 	if err != nil {
@@ -56,7 +56,7 @@ func (in *Ingester) File(ctx context.Context, of []*Mapping, file string, n int3
 	return stats, err
 }
 
-// inFile adds the name of the file to an error that does not have it yet.
+// inFile adds the name of the file to an error, unless the error has it.
 func inFile(file string, err error) error {
 	if strings.HasPrefix(err.Error(), "flow file ") {
 		return err
@@ -64,8 +64,8 @@ func inFile(file string, err error) error {
 	return fmt.Errorf("flow file %s: %w", file, err)
 }
 
-// file takes one source file through the steps of the package comment: stage, typed, addresses, judge.
-// Records and rejects are left in TmpDir; intermediate files go to a directory that is removed.
+// file processes one source file in the steps of the package comment: stage, typed, addresses, judge. Records
+// and rejects are left in TmpDir. Intermediate files are written to a directory that is removed.
 func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats,
 	err error) {
 	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
@@ -125,12 +125,12 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
 }
 
-// repeatsNoted is the share of a file's records, or of their bytes, from which on rows that repeat others are
-// noted. A flow log has one record of a connection, a time and an observer; few are equal by chance.
+// repeatsNoted is the share of a file's records, or of their bytes, above which rows that repeat others are
+// noted. A flow log has one record per connection, time and observer, and few of them are equal by chance.
 const repeatsNoted = 0.001
 
-// noteRepeats adds a note if a good share of the rows of a flow log repeat others, as if it had been written
-// twice.
+// noteRepeats adds a note if a large share of the rows of a flow log repeat others, as if the log had been
+// written twice.
 func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error {
 	var again, all int64
 	var bytes, allBytes float64
@@ -144,9 +144,9 @@ func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error
 	return err
 }
 
-// refuse restricts the views typed and judged to the rows that are not records, keeps their reasons in table
-// refused, and counts. It returns the number of all typed rows. A mapping that yields a row more than once is
-// an error; the built-in ones do not.
+// refuse restricts views typed and judged to the rows that are records. It stores the reasons of the others
+// in table refused, and counts them. It returns the number of all typed rows. A mapping that yields a row
+// several times is an error. The built-in ones do not.
 func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed string, stats *FileStats) (rows int64,
 	err error) {
 	from, records := duckdb.ScanParquet(typed), duckdb.ScanParquet(stats.RecordsFile)
@@ -174,7 +174,7 @@ func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed
 	return rows, err
 }
 
-// writeRejects writes the rows that are not records: refused, broken, or left out by a WHERE of the mapping.
+// writeRejects writes the rows that are not records: refused, broken, or omitted by a WHERE of the mapping.
 func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource, typed int64, stats *FileStats) error {
 	if stats.Rejects == 0 {
 		return nil
@@ -213,8 +213,8 @@ func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource
 	return in.addUnknown(ctx, stats.Reasons)
 }
 
-// reasons counts rejects by reason, most frequent first. The example is the same in whatever files the
-// rejects are.
+// reasons counts rejects by reason, most frequent first. The example does not depend on the files that
+// contain the rejects.
 func (in *Ingester) reasons(ctx context.Context, from string) (list []RejectCount, err error) {
 	err = in.each(ctx, step("reasons", values{"rejects": from}), func(rows *sql.Rows) error {
 		var r RejectCount
@@ -225,7 +225,7 @@ func (in *Ingester) reasons(ctx context.Context, from string) (list []RejectCoun
 	return list, err
 }
 
-// Reasons of rows whose addresses are no hosts.
+// These are the reasons of rows whose addresses are not hosts.
 const (
 	unknownSrc = "src is not a host of the topology"
 	unknownDst = "dst is not a host of the topology"
@@ -233,17 +233,18 @@ const (
 
 const maxUnknown = 20
 
-// An UnknownAddress is an address that is no host of the topology, with the rows that were rejected for it.
+// An UnknownAddress is an address that is not a host of the topology, with the rows that were rejected
+// because of it.
 type UnknownAddress struct {
 	Address string `json:"address"`
 	Rows    int64  `json:"rows"`
 	Bytes   int64  `json:"bytes"`
-	// Switch says which row of the hosts table gives the address to a switch.
+	// Switch is the row of the hosts table that assigns the address to a switch.
 	Switch string `json:"switch,omitempty"`
 }
 
-// hostsRules are the ranges of a hosts table that find an address and those near it (its /24, or /64 for
-// IPv6), and all others.
+// hostsRules are the ranges of a hosts table that match an address, those that match its neighborhood (/24,
+// or /64 for IPv6), and all others.
 func hostsRules(address string) (near, all string) {
 	near, all = address, "0.0.0.0/0"
 	if a, err := netip.ParseAddr(strings.TrimSpace(address)); err == nil {
@@ -256,8 +257,7 @@ func hostsRules(address string) (near, all string) {
 	return near, all
 }
 
-// addUnknown lists, with the reasons, the addresses that are no hosts: those with the most bytes, these
-// first.
+// addUnknown adds the addresses that are not hosts to the reasons, those with the most bytes first.
 func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error {
 	for i := range reasons {
 		r := &reasons[i]
@@ -293,7 +293,7 @@ func AddReasons(lists ...[]RejectCount) []RejectCount {
 
 func (u *UnknownAddress) add(v UnknownAddress) { u.Rows, u.Bytes = u.Rows+v.Rows, u.Bytes+v.Bytes }
 
-// addUp adds those of equal names, and sorts them by a number, the largest first.
+// addUp adds the entries with equal names, and sorts the result by a number, the largest first.
 func addUp[T any](list []T, name func(T) string, number func(T) int64, add func(to *T, v T)) (all []T) {
 	for _, v := range list {
 		if i := slices.IndexFunc(all, func(a T) bool { return name(a) == name(v) }); i >= 0 {
@@ -313,7 +313,7 @@ func (r RejectCount) String() string {
 	return fmt.Sprintf("%d × %s (first: %.120s)", r.Rows, r.Reason, r.Example)
 }
 
-// Advice returns the addresses that are no hosts and have the most bytes, and how to keep their flows. It is
+// Advice returns the addresses with the most bytes that are not hosts, and how to keep their flows. It is
 // empty if the reason is another one.
 func (r RejectCount) Advice() string {
 	if len(r.Unknown) == 0 {
@@ -331,8 +331,9 @@ func (r RejectCount) Advice() string {
 		"%s,NODE for the first and its neighbours, %s,NODE for all others", near, all)
 }
 
-// noteSampling adds a note if most records of TCP with data are of one packet and do not say a rate, since a
-// connection that is not sampled has more, and if rows do not take the rate of the options.
+// noteSampling adds a note if most TCP records with data have one packet and do not state a rate, because a
+// connection that is not sampled has more packets. It also adds one if rows state a rate that differs from
+// that of the options.
 func (in *Ingester) noteSampling(ctx context.Context, file string) error {
 	var single, tcp, scaled, all int64
 	if in.o.SamplingRate == 0 { // rows are judged only if there can be a note
@@ -355,13 +356,13 @@ func (in *Ingester) noteSampling(ctx context.Context, file string) error {
 	return err
 }
 
-// A Gap is a time without starts of flows that a complete log would not have: from FromNS, before ToNS.
+// A Gap is a time without starts of flows, from FromNS to before ToNS, that a complete log would not have.
 type Gap struct {
 	FromNS int64 `json:"from_ns"`
 	ToNS   int64 `json:"to_ns"`
 }
 
-// Notes are remarks about the flows that start from fromNS to toNS, for the user.
+// Notes returns remarks about the flows that start from fromNS to toNS, for the user.
 func (s *MergeStats) Notes(fromNS, toNS int64) (notes []string) {
 	if s.Sampling != "" {
 		notes = append(notes, s.Sampling)
@@ -384,7 +385,7 @@ func (s *MergeStats) Notes(fromNS, toNS int64) (notes []string) {
 	return notes
 }
 
-// describeSampling says which flows are missing because none of their packets was sampled.
+// describeSampling describes which flows are missing because none of their packets was sampled.
 func describeSampling(s connections.Sampled) string {
 	if s.Flows == 0 {
 		return ""

@@ -26,9 +26,9 @@ import (
 )
 
 // FindSources lists the files that arguments name: files, all files below directories (hive-partitioned or
-// not; names that begin with a dot or an underscore are skipped, as in Hive), and the matches of glob
-// patterns. Each file is listed once, in the order of the arguments and of names. An argument without files
-// is an error.
+// not), and the matches of glob patterns. As in Hive, it skips names that begin with a dot or an underscore.
+// Each file is listed once, in the order of the arguments and of names. An argument without files is an
+// error.
 func FindSources(args []string) (files []string, err error) {
 	for _, arg := range args {
 		found, err := filesOf(arg, map[string]bool{})
@@ -47,7 +47,7 @@ func FindSources(args []string) (files []string, err error) {
 	return files, nil
 }
 
-// filesOf lists the files that a path or pattern names. Links to files and directories are followed; seen are
+// filesOf lists the files that a path or pattern names. Links to files and directories are followed. seen has
 // the directories that were read.
 func filesOf(path string, seen map[string]bool) (files []string, err error) {
 	info, err := os.Stat(path)
@@ -118,8 +118,8 @@ type closeBoth struct {
 func (c closeBoth) Close() error { return errors.Join(c.ReadCloser.Close(), c.file.Close()) }
 
 // Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file
-// is compressed. It reports what DuckDB would not, or not clearly: a file that is missing or empty, and
-// compressed data that is truncated or does not match its checksum. what names the file in errors.
+// is compressed. It reports faults that DuckDB does not report, or not clearly: a file that is missing or
+// empty, and compressed data that is truncated or does not match its checksum. what names the file in errors.
 func Digest(ctx context.Context, what, file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -157,7 +157,7 @@ func Digest(ctx context.Context, what, file string) (string, error) {
 	return "", ctx.Err()
 }
 
-// isParquet decides by the name or, for other names, by the first bytes.
+// isParquet reports whether a file is Parquet, by its name or, for other names, by its first bytes.
 func isParquet(file string) bool {
 	if strings.EqualFold(filepath.Ext(file), ".parquet") {
 		return true
@@ -180,15 +180,16 @@ type textLine struct {
 	Broken string `parquet:"broken,dict"` // why it cannot be read; empty if it can
 }
 
-// Limits of a line.
+// These are the limits of a line.
 const (
 	maxLine    = 1 << 20  // bytes; longer lines are broken
 	maxElement = 16 << 20 // bytes of an element of a JSON list
 	maxRaw     = 4 << 10  // bytes that are kept of a line that is broken or rejected
 )
 
-// A row group of staged lines has stagedRows at most and, but for its last line, stagedBytes: DuckDB's
-// threads hold one each. Lines are gathered up to batchRows or batchBytes before they are written.
+// A row group of staged lines has at most stagedRows rows and, except for its last line, at most stagedBytes
+// bytes, because each of DuckDB's threads holds one. Up to batchRows lines or batchBytes bytes are collected
+// before they are written.
 const (
 	stagedRows  = 20_480
 	stagedBytes = 16 << 20
@@ -204,7 +205,7 @@ type lineWriter struct {
 	inGroup int // bytes written to the row group
 }
 
-// add adds a line. Text that is not UTF-8 makes it broken.
+// add adds a line. If the text is not UTF-8, the line is broken.
 func (w *lineWriter) add(line []byte, layout int, broken string) error {
 	w.n++
 	text := string(line)
@@ -243,7 +244,7 @@ type textFile struct {
 }
 
 // readLines copies the lines of a text file, except for headers, comments before them, and blank lines, to a
-// Parquet file of textLines. The fields of CSV and of words are divided by fieldEnd there.
+// Parquet file of textLines. There, fieldEnd separates the fields of CSV and of words.
 func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile, err error) {
 	in, err := openText(file)
 	if err != nil {
@@ -288,7 +289,7 @@ type lineParser struct {
 	widths  []int      // numbers of fields that a row may have
 }
 
-// maxLayouts is how many different headers a file may have.
+// maxLayouts is the maximum number of different headers of a file.
 const maxLayouts = 256
 
 // read adds the rows of a text. A first line with the number of rows limits them.
@@ -344,8 +345,8 @@ func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) err
 	return ctx.Err()
 }
 
-// isComment reports whether a line is a comment: of CSV before the header, and of a format whose headers are
-// marked anywhere.
+// isComment reports whether a line is a comment: in CSV before the header, and anywhere in a format whose
+// headers are marked.
 func (p *lineParser) isComment(line []byte) bool {
 	if len(line) == 0 || line[0] != '#' {
 		return false
@@ -356,8 +357,8 @@ func (p *lineParser) isComment(line []byte) bool {
 	return !p.started && p.m.reads == "csv"
 }
 
-// begin handles what may stand before the rows: their number, or a header. It reports whether the line is a
-// row.
+// begin handles lines that may precede the rows: the number of rows, or a header. It reports whether the line
+// is a row.
 func (p *lineParser) begin(r *lineReader, line []byte) (isRow bool, err error) {
 	marked := p.m.mark != "" && bytes.HasPrefix(line, []byte(p.m.mark))
 	if p.started && !marked {
@@ -392,7 +393,7 @@ func (p *lineParser) begin(r *lineReader, line []byte) (isRow bool, err error) {
 	return true, nil
 }
 
-// header begins rows with the names of a header.
+// header begins rows with the names in a header.
 func (p *lineParser) header(names []string) error {
 	p.layout = slices.IndexFunc(p.layouts, func(l []string) bool { return slices.Equal(l, names) })
 	if p.layout < 0 {
@@ -412,7 +413,8 @@ func (p *lineParser) header(names []string) error {
 	return nil
 }
 
-// fields divides a line for staging, or says why it is broken. A line that is a header is no row.
+// fields divides a line for staging, or returns the reason for which it is broken. A line that is a header is
+// not a row.
 func (p *lineParser) fields(line []byte) (staged []byte, isRow bool, broken string, err error) {
 	switch {
 	case bytes.IndexByte(line, '\r') >= 0:
@@ -444,8 +446,8 @@ func isTime(word string) bool {
 	return len(word) >= 20 && word[4] == '-' && word[10] == 'T' && word[len(word)-1] == 'Z'
 }
 
-// isHeader reports whether the fields of a line are the names of the columns that the mapping needs:
-// concatenated files have a header each, whose order may differ.
+// isHeader reports whether the fields of a line are the names of the columns that the mapping needs.
+// Concatenated files have several headers, whose order may differ.
 func (m *Mapping) isHeader(fields []string) bool {
 	if len(m.needs) == 0 || !slices.ContainsFunc(fields, func(f string) bool { return isName(f, m.needs[0]) }) {
 		return false
@@ -457,7 +459,7 @@ func (m *Mapping) isHeader(fields []string) bool {
 	return m.missing(has) == nil
 }
 
-// isName reports whether a field is one of some names of columns.
+// isName reports whether a field is one of several names of columns.
 func isName(field string, of []string) bool {
 	if len(field) == 0 || field[0] >= '0' && field[0] <= '9' {
 		return false
@@ -466,14 +468,14 @@ func isName(field string, of []string) bool {
 	return slices.ContainsFunc(of, isLong) && slices.Contains(of, columnName(field))
 }
 
-// afterCount and afterEnd are why lines are left out, as the program that the file is made for does.
+// afterCount and afterEnd are the reasons for which lines are omitted, as by the program that the file is
+// written for.
 const (
 	afterCount = "stands after the number of rows that the first line says"
 	afterEnd   = "stands after the end of the rows"
 )
 
-// headerOf returns the words of a header line, which is a line that has a name of the mapping; nil for
-// others.
+// headerOf returns the words of a header line, which contains a name of the mapping, or nil for other lines.
 func headerOf(m *Mapping, line []byte) []string {
 	names := strings.Fields(string(line))
 	if !slices.ContainsFunc(names, func(name string) bool {
@@ -490,9 +492,9 @@ type splitter func(line []byte) ([]string, error)
 
 func words(line []byte) ([]string, error) { return strings.Fields(string(line)), nil }
 
-// csvSplitter divides lines of CSV, at the character of which the header has the most. Fields may be quoted,
-// and a quote in them is doubled (RFC 4180); a line end in them is not supported, so that a quote does not
-// take the lines after it.
+// csvSplitter divides lines of CSV at the separator that occurs most often in the header. Fields may be
+// quoted, and a quote in them is doubled (RFC 4180). A line end in them is not supported, so that an
+// unbalanced quote does not swallow the lines after it.
 func csvSplitter(header string) splitter {
 	at := ","
 	for _, c := range []string{";", "\t", "|"} {
@@ -524,7 +526,7 @@ type lineReader struct {
 	err     error // but not io.EOF
 }
 
-// next reads a line. It is false at the end and after an error.
+// next reads a line. It returns false at the end and after an error.
 func (r *lineReader) next() bool {
 	r.line, r.long = r.line[:0], false
 	if r.err != nil || r.openEnd {
@@ -597,7 +599,8 @@ func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
 	return ctx.Err()
 }
 
-// firstByte returns the first byte that is neither space nor of a byte order mark, and leaves it to be read.
+// firstByte returns the first byte that is not white space or part of a byte order mark, without consuming
+// it.
 func firstByte(r *bufio.Reader) (byte, error) {
 	for {
 		b, err := r.ReadByte()
@@ -633,8 +636,8 @@ func eachJSONLine(ctx context.Context, r *lineReader, w *lineWriter) error {
 	return ctx.Err()
 }
 
-// An elementReader fails when more than left bytes are read. A JSON decoder keeps all of an element, and of
-// the space before it, in memory.
+// An elementReader returns an error when the given number of bytes has been read. A JSON decoder keeps a
+// whole element, and the white space before it, in memory.
 type elementReader struct {
 	r    io.Reader
 	left int

@@ -28,8 +28,8 @@ const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or by the key
 	"spray (packets take the links alternately), spray-random (at random), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
 	"after congestion) or conga (each burst takes the least congested path)"
 
-// InOrder are receivers that drop packets that arrive out of order, as network cards with go-back-N do.
-// anyOrder is the default for balances that reorder packets.
+// InOrder receivers drop packets that arrive out of order, as network cards with go-back-N do. anyOrder is
+// the default for balances that reorder packets.
 const (
 	InOrder  = "in-order"
 	anyOrder = "any-order"

@@ -9,7 +9,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// blockWindows is the number of windows in a block. A domain keeps the work of the present block by window,
+// blockWindows is the number of windows in a block. A domain stores the work of the present block by window,
 // and later work by block.
 const blockWindows = 64
 
@@ -25,8 +25,8 @@ type Calendar struct {
 	ports  int   // how many there are
 	window int64 // the number of the present window
 
-	// Work of the present block, in slot w % blockWindows. Bit w % blockWindows of busy is set if there is
-	// any.
+	// These fields have the work of the present block: that of window w is in slot w % blockWindows. Bit w %
+	// blockWindows of busy is set if there is any.
 	block   uint64
 	blockPS int64 // when it begins
 	busy    uint64
@@ -127,8 +127,8 @@ func (c *Calendar) Reuse(work WindowWork) {
 	c.unused = append(c.unused, WindowWork{work.Arrivals[:0], work.Ports})
 }
 
-// slotAt returns the slot of the window of a time, which is not before the present window. If the window is
-// in a later block, the result is blockWindows or more.
+// slotAt returns the slot of the window of a time, which must not be before the present window. If the window
+// is in a later block, the result is blockWindows or more.
 func (c *Calendar) slotAt(atPS int64) (slot uint64) {
 	slot, _ = bits.Mul64(uint64(atPS-c.blockPS), c.PerWindow)
 	return slot
@@ -157,7 +157,7 @@ func (c *Calendar) Schedule(u int32, atPS int64) {
 	c.windows[slot].Ports.Add(u)
 }
 
-// begin gives a slot the memory that was used last, because that is in the cache.
+// begin gives a slot the memory that was used last, because this memory is in the cache.
 func (c *Calendar) begin(slot uint64) {
 	c.busy |= 1 << slot
 	last := len(c.unused) - 1
@@ -184,7 +184,7 @@ func (c *Calendar) Insert(a Arrival) {
 	}
 }
 
-// A laterBlock is the work of a block of windows.
+// A laterBlock has the work of a block of windows.
 type laterBlock struct {
 	number   uint64
 	firstPS  int64 // the earliest time among them
@@ -192,7 +192,7 @@ type laterBlock struct {
 	looks    []look
 }
 
-// A look is when a port may have something to send.
+// A look is a time at which a port may have something to send.
 type look struct {
 	atPS int64
 	port int32

@@ -107,7 +107,7 @@ func CompareArrivals(a, b Arrival) int {
 	return cmp.Or(cmp.Compare(a.AtPS, b.AtPS), cmp.Compare(a.Link, b.Link))
 }
 
-// sortArrivals sorts a few arrivals and keeps the order of equals.
+// sortArrivals sorts a few arrivals. Equal arrivals keep their order.
 func sortArrivals(s []Arrival) {
 	for i := 1; i < len(s); i++ {
 		if !s[i].before(&s[i-1]) {

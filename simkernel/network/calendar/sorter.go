@@ -19,10 +19,10 @@ type Sorter struct {
 	partEnds []int32
 }
 
-// Ports are grouped by the number of their arrivals (none, one, two, more), those of switches before those of
-// hosts. The ports of a group are served one after the other, because a processor predicts the branches that
-// they have in common. The groups of switches are 0 to DueHosts - 1, those of hosts the DueHosts groups after
-// them.
+// Ports are grouped by the number of their arrivals (none, one, two, more), and ports of switches precede
+// those of hosts. The ports of a group are served one after the other, because the processor then predicts
+// their common branches. The groups of switches are 0 to DueHosts - 1, those of hosts the DueHosts groups
+// after them.
 const (
 	dueGroups = 2 * DueHosts
 	DueHosts  = 4
@@ -38,8 +38,8 @@ func NewSorter(low, first int32, ports int) Sorter {
 	return Sorter{low: low, first: first, Ends: make([]int32, ports), due: make([]DuePort, ports*dueGroups)}
 }
 
-// SortByPort sorts the arrivals of a window by port and time into s.Sorted, which has one place more. It
-// keeps the order of equals.
+// SortByPort sorts the arrivals of a window by port and time into s.Sorted, which has one place more. Equal
+// arrivals keep their order.
 func (s *Sorter) SortByPort(arrivals []Arrival, work *PortSet) {
 	s.groupPorts(arrivals, work)
 	s.Sorted = slices.Grow(s.Sorted[:0], len(arrivals)+1)[:len(arrivals)+1]
@@ -71,7 +71,7 @@ func (s *Sorter) SortByPort(arrivals []Arrival, work *PortSet) {
 }
 
 // groupPorts counts the arrivals of each port and sets s.due, and s.Ends to where those of each port begin.
-// Ports with arrivals and the ports in work are due. It empties work. With limited buffers all ports of
+// Ports with arrivals and ports with work are due. It empties work. With limited buffers all ports of
 // switches are one group.
 func (s *Sorter) groupPorts(arrivals []Arrival, work *PortSet) {
 	ends := s.Ends

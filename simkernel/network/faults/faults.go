@@ -10,13 +10,13 @@ import (
 	"parsimon/simkernel"
 )
 
-// A Fault is a time in which a link loses packets. With Share 1 the link is down: everything that is on it at
-// any time in [FromNS, ToNS) is lost. Otherwise a packet or an ACK whose transmission starts in that time is
-// lost with probability Share. Without BurstNS each transmission is a draw of its own. With BurstNS it is
-// lost if the link is in a burst.
+// A Fault is a period in which a link loses packets. With Share 1 the link is down: everything that is on it
+// at any time in [FromNS, ToNS) is lost. Otherwise a packet or an ACK whose transmission starts in that
+// period is lost with probability Share. Without BurstNS, each transmission is drawn independently. With
+// BurstNS, it is lost if the link is in a burst.
 //
-// Bursts follow Gilbert's model (Bell System Technical Journal 39, 1960), in continuous time: bursts, in
-// which all is lost, and the times between them have exponential lengths. BurstNS is the mean length of a
+// Bursts follow Gilbert's model (Bell System Technical Journal 39, 1960) in continuous time. Bursts, in which
+// everything is lost, and the times between them have exponential lengths. BurstNS is the mean length of a
 // burst.
 type Fault struct {
 	Link         int32
@@ -25,12 +25,12 @@ type Fault struct {
 	BurstNS      int64 // 0 or at least MinBurstNS
 }
 
-// MinBurstNS is the least mean length of bursts. It bounds their number.
+// MinBurstNS is the minimum of the mean length of bursts. It limits their number.
 const MinBurstNS = 1000
 
 // A Rate changes a link from a time on: its bandwidth, to at most that of the Link of the network, or its
-// delay, to at least that of the Link. 0 changes nothing. If the delay falls, packets overtake those that are
-// on the link.
+// delay, to at least that of the Link. 0 means no change. If the delay decreases, packets overtake those that
+// are on the link.
 type Rate struct {
 	Link         int32
 	FromNS       int64
@@ -48,13 +48,13 @@ const (
 	askers
 )
 
-// A linkFault is a Fault with the burst that each end has asked about last.
+// A linkFault is a Fault together with the burst that each end has asked about last.
 type linkFault struct {
 	Fault
 	bursts *[askers]burst // each is changed by one asker, while others read the fault
 }
 
-// A burst is a time in which a link loses all packets, or the time between two.
+// A burst is a period in which a link loses all packets, or the period between two bursts.
 type burst struct {
 	untilPS int64
 	loses   bool
@@ -65,8 +65,8 @@ type burst struct {
 type Failures struct {
 	Faults []Fault
 	Rates  []Rate
-	// RepairNS is how long the two ends of a cable take to stop using it after it went down, and to use it
-	// again after it came up. With 0 they wait until the routes change.
+	// RepairNS is the time that the two ends of a cable take to stop using it after it has gone down, and to
+	// use it again after it has come up. With 0, they wait until the routes change.
 	RepairNS int64
 }
 
@@ -153,8 +153,7 @@ func (m *State) IsLost(t *Transit, by Asker) bool {
 	return false
 }
 
-// inBurst reports whether a link is in a burst at a time. An asker never asks for an earlier time than
-// before.
+// inBurst reports whether a link is in a burst at a time. Each asker's times must not decrease.
 func (m *State) inBurst(f *linkFault, atPS int64, by Asker) bool {
 	b := &f.bursts[by]
 	for b.drawn == 0 || b.untilPS <= atPS {

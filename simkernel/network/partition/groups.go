@@ -2,16 +2,16 @@ package partition
 
 import "slices"
 
-// A network is links and nodes with the links that leave each.
+// A network has links, and the links that leave each node.
 type network struct {
 	links []Link
 	hosts []bool
 	out   [][]int32 // by node
 }
 
-// groups joins each host with its first switch, and the ends of links that are so short that they would
-// determine how far domains are simulated ahead. It joins as many of the shortest links as leave groups small
-// enough to be divided.
+// groups joins each host with its first switch, and joins the ends of links that are so short that they would
+// limit how far domains can be simulated ahead. It joins as many of the shortest links as possible while
+// groups remain small enough to be divided.
 func (n *network) groups(domains int) (groupOf []int32) {
 	toHost := make([]bool, len(n.links))  // both links of a host's first cable
 	aheads := make([]int64, len(n.links)) // the less of both links of a cable

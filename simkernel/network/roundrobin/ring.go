@@ -64,7 +64,7 @@ func (c *Ring) Sent(place int, readyPS int64) {
 }
 
 // Choose selects the flow that sends next, and when, if the wire is free from freePS on. It is the flow that
-// is ready first. All flows that are ready by freePS are equal: of these it is the next one after the flow
+// is ready first. All flows that are ready by freePS are equal. Among them, it is the next one after the flow
 // that was served last.
 func (c *Ring) Choose(freePS int64) {
 	c.SendPS = simkernel.Never
@@ -100,7 +100,7 @@ func (c *Ring) Choose(freePS int64) {
 	}
 }
 
-// chooseIn chooses among the open places of a rotated word, and reports whether one of them is ready by
+// chooseIn chooses among the open positions of a rotated word, and reports whether one of them is ready by
 // freePS.
 func (c *Ring) chooseIn(word uint64, rotated, first int, freePS int64) bool {
 	for ; word != 0; word &= word - 1 {
@@ -121,7 +121,7 @@ func (c *Ring) chooseIn(word uint64, rotated, first int, freePS int64) bool {
 func (c *Ring) Sparse() bool { return c.vacated > 32 && c.vacated*2 > len(c.Places) }
 
 // Compact removes the places of flows that have sent everything, and keeps the order of the others. It calls
-// moved with the new place of each remaining slot.
+// moved with the new position of each remaining slot.
 func (c *Ring) Compact(moved func(slot, place int32)) {
 	kept := 0
 	after := -1

@@ -1,13 +1,13 @@
 // Package workers simulates the domains of a network step by step, on several cores.
 //
 // Workers simulate the domains of an epoch, which is one step or several. A domain can be simulated to the
-// end of a step when its neighbors, from which its packets come, have been simulated to the beginning of it.
-// No worker waits for other domains. Each worker owns domains, so that these stay in its core's cache. While
-// they wait, it simulates domains that other workers have no time for yet.
+// end of a step when the neighbors that send packets to it have been simulated to the beginning of the step.
+// No worker waits for other domains. Each worker owns domains, so that these stay in the cache of its core.
+// While its own domains wait, it simulates domains of other workers that have fallen behind.
 //
-// How many workers take part follows from trials: on a machine whose cores are busy, fewer are faster. On two
-// cores with a load of 20, a network of 2,048 hosts took 1.35 times as long without trials (median of six
-// alternating pairs).
+// Trials determine the number of workers, because on a machine whose cores are busy, fewer workers are
+// faster. On two cores with a load of 20, a network of 2,048 hosts took 1.35 times as long without trials
+// (median of six alternating pairs).
 package workers
 
 import (
@@ -97,7 +97,7 @@ type epoch struct {
 
 var stopped epoch
 
-// progress is that of a domain. It has a cache line of its own.
+// progress is the progress of a domain. It has a cache line of its own.
 type progress struct {
 	taken atomic.Int64 // the last step that was begun
 	done  atomic.Int64 // the last step that has ended
@@ -221,7 +221,7 @@ func (w *Pool) take(e *epoch, worker int) {
 	}
 }
 
-// advance simulates a step of a domain, if it can be, and reports whether it was.
+// advance simulates a step of a domain if this is possible, and reports whether it did.
 func (w *Pool) advance(e *epoch, d int32) bool {
 	p := &w.progress[d]
 	step := p.done.Load() + 1
@@ -246,8 +246,8 @@ func (w *Pool) advance(e *epoch, d int32) bool {
 	return true
 }
 
-// help simulates a step of a domain of another worker, and reports whether it did. It takes domains for which
-// that worker has an earlier one to simulate, and with last any domain.
+// help simulates a step of a domain of another worker, and reports whether it did. It chooses domains for
+// which the owner has an earlier one to simulate. With last, it chooses any domain.
 func (w *Pool) help(e *epoch, worker int, last bool) bool {
 	for other := 1; other < len(e.owned); other++ {
 		owned := e.owned[(worker+other)%len(e.owned)]
@@ -283,13 +283,13 @@ func (w *Pool) Stop() {
 	w.all.Wait()
 }
 
-// waiting is the wait of a worker for work.
+// waiting is the state of a worker that waits for work.
 type waiting struct {
 	looks int
 	since time.Time
 }
 
-// pause is called after a look that found no work. A waiting worker first yields its core to other
+// pause is called after a check that found no work. A waiting worker first yields its core to other
 // goroutines, then to other processes.
 func (w *waiting) pause() {
 	w.looks++
@@ -341,9 +341,9 @@ func Share(work []int64, workers int) [][]int32 {
 	return owned
 }
 
-// A trial compares another number of workers with the present one: it has a period between two periods of the
-// present number. Results of trials are averaged, because the rate of a period depends on the traffic and on
-// other processes.
+// A trial compares another number of workers with the present number. It measures a period between two
+// periods of the present number. Results of trials are averaged, because the rate of a period depends on the
+// traffic and on other processes.
 type trial struct {
 	since  time.Time
 	items  int64       // in this period
@@ -355,7 +355,8 @@ type trial struct {
 	gains  [64]float64 // by the bits of the fewer workers: logarithm of the ratio of both rates
 }
 
-// next counts items, and returns how many workers take part from now on, at most that many.
+// next counts items, and returns the number of workers that take part from now on, which is at most the given
+// one.
 func (t *trial) next(active, most int, items int64) int {
 	t.items += items
 	took := time.Since(t.since)

@@ -68,7 +68,7 @@ type Label struct {
 	Flows, Bytes  int64
 }
 
-// A Gap is a time without starts of flows that a complete log would not have: from FromNS, before ToNS.
+// A Gap is a time without starts of flows, from FromNS to before ToNS, that a complete log would not have.
 type Gap struct{ FromNS, ToNS int64 }
 
 // Sampled describes the flows of which packets were sampled.

@@ -8,7 +8,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// priorSamples is how many sampled packets of a flow count as much as what is known of all flows like it.
+// priorSamples is the number of sampled packets of a flow that have the same weight as the average of similar
+// flows.
 const priorSamples = 10
 
 // tooMany bounds sums of bytes, so that their squares fit 128 bits. It is twice what a flow may have.
