@@ -228,7 +228,8 @@ func (w *lineWriter) flush() error {
 	_, err := w.w.Write(w.rows)
 	w.inGroup += w.bytes
 	clear(w.rows)
-	w.rows, w.bytes = w.rows[:0], 0
+	w.rows = w.rows[:0]
+	w.bytes = 0
 	if err == nil && w.inGroup >= stagedBytes {
 		err = w.w.Flush()
 		w.inGroup = 0
@@ -267,7 +268,8 @@ func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile
 	default:
 		p := lineParser{m: m, limit: -1, split: words}
 		err = p.read(ctx, r, w)
-		text.layouts, text.openEnd = p.layouts, r.openEnd
+		text.layouts = p.layouts
+		text.openEnd = r.openEnd
 	}
 	if err == nil {
 		err = w.flush()
@@ -403,7 +405,8 @@ func (p *lineParser) header(names []string) error {
 		p.layout = len(p.layouts)
 		p.layouts = append(p.layouts, names)
 	}
-	p.widths, p.ended = []int{len(names)}, false
+	p.widths = []int{len(names)}
+	p.ended = false
 	if p.m.mark != "" {
 		p.split = func(line []byte) ([]string, error) { return strings.Split(string(line), "\t"), nil }
 	}
@@ -528,7 +531,8 @@ type lineReader struct {
 
 // next reads a line. It returns false at the end and after an error.
 func (r *lineReader) next() bool {
-	r.line, r.long = r.line[:0], false
+	r.line = r.line[:0]
+	r.long = false
 	if r.err != nil || r.openEnd {
 		return false
 	}
@@ -537,7 +541,8 @@ func (r *lineReader) next() bool {
 		if !r.long {
 			r.line = append(r.line, part...)
 			if len(r.line) > maxLine {
-				r.line, r.long = r.line[:maxRaw], true
+				r.line = r.line[:maxRaw]
+				r.long = true
 			}
 		}
 		switch {
