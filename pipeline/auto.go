@@ -10,6 +10,7 @@ import (
 	"parsimon/pipeline/catalog"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 	"parsimon/stages/diagnose"
 	"parsimon/stages/estimators"
 	"parsimon/stages/exact"
@@ -86,7 +87,7 @@ func (e *Estimation) choose(first *firstLook) (exact bool, why string, err error
 // be simulated, it then simulates the whole network.
 func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
 	if _, incomplete := e.Records(schema.Slowdowns); incomplete != nil && possible {
-		if err := e.exec.Session().WriteState(e.base().StatePath(stepState), e.variant.String()); err != nil {
+		if err := e.exec.Session().WriteState(e.base().StatePath(stepState), e.variant.Stored()); err != nil {
 			return err
 		}
 	}
@@ -173,7 +174,9 @@ const stepState = "step.json"
 // MakeAnswer declares the estimate the answer of its scenario, which the views show. It is the last step of a
 // run. An intermediate variant is removed unless temporary tables are kept.
 func (e *Estimation) MakeAnswer() error {
-	session, answer, step := e.exec.Session(), e.variant.String(), ""
+	session := e.exec.Session()
+	answer := e.variant.Stored()
+	var step variant.Variant
 	if err := session.SetAnswer(e.ID(), answer); err != nil {
 		return err
 	}
@@ -191,8 +194,8 @@ func (e *Estimation) MakeAnswer() error {
 
 // removeStep removes a variant of estimator flow. It also removes the variant of the first pass unless that
 // is a complete estimate.
-func (e *Estimation) removeStep(variant string) error {
-	v, err := ParseVariant(variant)
+func (e *Estimation) removeStep(stored variant.Variant) error {
+	v, err := VariantOf(stored)
 	if err != nil {
 		return err
 	}

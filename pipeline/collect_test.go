@@ -59,7 +59,7 @@ func TestCollectedIsMadeAgain(t *testing.T) {
 	for _, table := range []schema.Table{schema.Slowdowns, schema.SenderFCTs, schema.LinkStats, schema.Hops, schema.Flows} {
 		p := lake.Of(run.ID())
 		if table.Variant {
-			p.Variant = "flow-1"
+			p.Variant = flowOf(1).Stored()
 		}
 		spoil(t, dir, p, table)
 		estimate(t, topology, flows, o)

@@ -102,7 +102,7 @@ func (e *Estimation) forgetUnborn(err error) error {
 	if err == nil || !e.isNew || e.source == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	endless := errors.Is(err, network.ErrStorm) && e.Lake.Answer(e.ID()) == ""
+	endless := errors.Is(err, network.ErrStorm) && e.Lake.Answer(e.ID()).IsZero()
 	_, unrouted := engine.Complete(e.Lake, e.Plan().Writer(schema.LinkLoads), MethodVersion)
 	if unrouted == nil && !endless {
 		return err

@@ -23,6 +23,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
 )
@@ -285,12 +286,16 @@ func paperScenario(topology, flows string) (*scenario.Scenario, error) {
 
 // textOf returns every committed row of a table of a scenario and variant, one per line, in the order of the
 // files.
-func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, variant string) string {
+func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, of string) string {
 	t.Helper()
+	v, err := variant.Parse(of)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := openLake(t, dir)
-	m, found, err := l.ReadManifest(lake.Place{Scenario: id, Variant: variant})
+	m, found, err := l.ReadManifest(lake.Place{Scenario: id, Variant: v})
 	if err != nil || !found {
-		t.Fatalf("%s, %s: manifest %v, %v", id, variant, found, err)
+		t.Fatalf("%s, %s: manifest %v, %v", id, v, found, err)
 	}
 	var b strings.Builder
 	n := 0
@@ -305,7 +310,7 @@ func textOf(t testing.TB, dir string, table schema.Table, id lake.ScenarioID, va
 		return nil
 	})
 	if err != nil || n == 0 {
-		t.Fatalf("%s, %s: %d rows of table %s, %v", id, variant, n, table.Name, err)
+		t.Fatalf("%s, %s: %d rows of table %s, %v", id, of, n, table.Name, err)
 	}
 	return b.String()
 }

@@ -18,6 +18,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema"
+	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 )
 
@@ -301,7 +302,12 @@ type ScenarioStatus struct {
 	Variants   []string        `json:"variants"` // complete estimates
 	Stages     []StageStatus   `json:"stages"`
 	Damage     []string        `json:"damage,omitempty"` // damage to the spec and the manifests
+
+	estimates []variant.Variant // those of Variants
 }
+
+// Estimates returns the variants of the complete estimates.
+func (s ScenarioStatus) Estimates() []variant.Variant { return s.estimates }
 
 // StageStatus is the state of one stage.
 type StageStatus struct {
@@ -374,7 +380,8 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 		st := readStageStatus(l, s, thorough)
 		out.Stages = append(out.Stages, st)
 		if (s.WritesTable(schema.Slowdowns) || s.WritesTable(schema.SampledSlowdowns)) && st.State == StateComplete {
-			out.Variants = append(out.Variants, s.Place.Variant)
+			out.Variants = append(out.Variants, s.Place.Variant.String())
+			out.estimates = append(out.estimates, s.Place.Variant)
 		}
 		if st.State != StateComplete && out.State != StateDamaged && (out.State != StateOther || st.State == StateDamaged) {
 			out.State = st.State
@@ -386,9 +393,9 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	if _, err := l.ReadAnswer(id); err != nil {
 		out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
 	}
-	names, err := l.Variants(id)
-	for _, name := range append(names, "") {
-		if _, _, err := l.ReadManifest(lake.Place{Scenario: id, Variant: name}); err != nil {
+	begun, err := l.Variants(id)
+	for _, v := range append(begun, variant.Variant{}) {
+		if _, _, err := l.ReadManifest(lake.Place{Scenario: id, Variant: v}); err != nil {
 			out.State, out.Damage = StateDamaged, append(out.Damage, err.Error())
 		}
 	}
@@ -398,7 +405,7 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 // begunStages returns the stages of a scenario that were begun. If the estimate of a variant was begun, it
 // also returns the other stages that the estimate needs. Intermediate passes need no estimate of their own.
 func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated bool, err error) {
-	names, err := l.Variants(model.ID())
+	begun, err := l.Variants(model.ID())
 	if err != nil {
 		return nil, false, err
 	}
@@ -411,23 +418,23 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	}
 	common := newPlanner(model, Variant{}, Settings{}, nil)
 	add(common.generate)
-	windowsOnly := len(names) > 0 && !slices.ContainsFunc(names,
-		func(name string) bool { return !strings.Contains(name, SampledPart) })
+	ofAllFlows := func(v variant.Variant) bool { return !v.Sampled() }
+	windowsOnly := len(begun) > 0 && !slices.ContainsFunc(begun, ofAllFlows)
 	routed := common.route()
 	if routed != nil && (!windowsOnly || routed.Begun(l)) {
 		add(routed)
 	}
-	for _, name := range names {
-		if strings.Contains(name, SampledPart) { // also of exact windows
-			s := CombineStage(model.ID(), name)
+	for _, stored := range begun {
+		if stored.Sampled() {
+			s := CombineStage(model.ID(), stored)
 			add(s)
 			estimated = estimated || s.Begun(l)
 			continue
 		}
-		v, err := ParseVariant(name)
+		v, err := VariantOf(stored)
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w in this version: estimate in another lake, or remove the scenario "+
-				"(parsimon rm %s)", lake.Place{Scenario: model.ID(), Variant: name}, err, model.ID())
+				"(parsimon rm %s)", lake.Place{Scenario: model.ID(), Variant: stored}, err, model.ID())
 		}
 		plan := newPlanner(model, v, Settings{}, nil).plan()
 		// A lake can have tables of fewer passes without a replay, and a simulation of the whole network
@@ -456,7 +463,7 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 // readStageStatus reads the records of a stage and checks the files that they name. A stage that has both
 // damaged and missing files is reported as damaged, not as partial.
 func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
-	out := StageStatus{Stage: s.Name, Variant: s.Place.Variant, State: StateComplete}
+	out := StageStatus{Stage: s.Name, Variant: s.Place.Variant.String(), State: StateComplete}
 	r, found, err := engine.ReadRecords(l, s)
 	if err != nil {
 		out.State, out.Damage = StateDamaged, []string{err.Error()}
@@ -504,7 +511,7 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 // held completes a variant from the answer of the scenario's last run, if an automatic estimate can choose
 // that answer.
 func held(model *Model, like Variant) Variant {
-	v, none := ParseVariant(model.Lake.Answer(model.ID()))
+	v, none := VariantOf(model.Lake.Answer(model.ID()))
 	chosen := v == (Variant{Estimator: estimators.Exact}) || v == (Variant{Estimator: estimators.Flow, Passes: MaxPasses})
 	if like.Auto && none == nil && chosen && model.estimated(v) {
 		return v

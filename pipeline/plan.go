@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"parsimon/pipeline/cache"
@@ -13,6 +11,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 	"parsimon/stages/exact"
 	"parsimon/stages/linksim"
@@ -143,8 +142,10 @@ const MaxPasses = 2
 // TestVersionsFollowTheRows fails if it was not raised.
 const MethodVersion = 38
 
-// A Variant describes how an estimate is made. It contains everything, except for the scenario, that
-// determines the rows.
+// A Variant is a choice of how to estimate all flows of a scenario. It contains everything, except for the
+// scenario, that determines the rows. Stored returns it as the lake records it.
+//
+// Variants flow-1 and flow-2 share the stored tables of the first pass.
 type Variant struct {
 	Estimator estimators.Name
 	Passes    int // of estimator flow: 1 or 2; 0: 2
@@ -154,35 +155,30 @@ type Variant struct {
 	Auto bool
 }
 
-// Variants are named "exact", "flow-2", "flow-1" or "independent". Clustering of links adds a suffix such as
-// "-cluster-10%" to "independent". Variants flow-1 and flow-2 share the stored tables of the first pass.
-const clusterPart = "-cluster-"
-
-// SampledPart marks the names of estimates from windows (package sampling). Such a name consists of the
-// variant of the windows, SampledPart, the number of windows, and their warm-up.
-const SampledPart = "-sampled-"
-
 // CombineStage returns the stage that writes the tables of an estimate from windows. The returned stage
 // cannot run.
-func CombineStage(id lake.ScenarioID, variant string) *engine.Stage {
+func CombineStage(id lake.ScenarioID, v variant.Variant) *engine.Stage {
 	return &engine.Stage{
-		Name: "combine", Place: lake.Place{Scenario: id, Variant: variant}, Unit: "flows",
+		Name: "combine", Place: lake.Place{Scenario: id, Variant: v}, Unit: "flows",
 		Command: "parsimon run --within",
 		Writes:  []schema.Table{schema.Intervals, schema.Windows, schema.SampledSlowdowns},
 	}
 }
 
-// String returns the name of the variant's directory in the lake.
-func (v Variant) String() string {
-	name := v.Estimator.String()
+// Stored returns the variant as the lake records it.
+func (v Variant) Stored() variant.Variant {
+	stored := variant.Variant{Estimator: v.Estimator.String()}
 	if v.Estimator.Estimator().Passes > 0 {
-		name += "-" + strconv.Itoa(v.Passes)
+		stored.Passes = v.Passes
 	}
 	if v.Cluster != nil {
-		name += clusterPart + v.Cluster.String()
+		stored.ClusterError = v.Cluster.Error
 	}
-	return name
+	return stored
 }
+
+// String returns the name of the variant in the lake.
+func (v Variant) String() string { return v.Stored().String() }
 
 // pass returns the variant with n passes and otherwise the same settings. It stores the tables of pass n.
 func (v Variant) pass(n int) Variant {
@@ -206,25 +202,30 @@ func variantOf(o *step.Owner) Variant {
 
 // place returns where the lake stores the variant's tables of a scenario.
 func (v Variant) place(id lake.ScenarioID) lake.Place {
-	return lake.Place{Scenario: id, Variant: v.String()}
+	return lake.Place{Scenario: id, Variant: v.Stored()}
 }
 
-// ParseVariant is the inverse of String. The names of estimates from windows are not variants and return an
-// error.
-func ParseVariant(name string) (v Variant, err error) {
-	whole, setting, clustered := strings.Cut(name, clusterPart)
-	if clustered {
-		if v.Cluster, err = linksim.ParseClustering(setting); err != nil {
-			return v, err
-		}
+// ParseVariant is the inverse of String.
+func ParseVariant(name string) (Variant, error) {
+	stored, err := variant.Parse(name)
+	if err != nil {
+		return Variant{}, err
 	}
-	estimator, passes, _ := strings.Cut(whole, "-")
-	v.Estimator, err = estimators.Parse(estimator)
-	v.Passes, _ = strconv.Atoi(passes) // 0 if there are none
+	return VariantOf(stored)
+}
+
+// VariantOf is the inverse of Stored. It returns an error for an estimate from windows, which no plan can make
+// alone, and for an estimator or a number of passes that this version does not have.
+func VariantOf(stored variant.Variant) (v Variant, err error) {
+	v.Passes = stored.Passes
+	if stored.ClusterError > 0 {
+		v.Cluster = &linksim.Clustering{Error: stored.ClusterError}
+	}
+	v.Estimator, err = estimators.Parse(stored.Estimator)
 	most := v.Estimator.Estimator().Passes
 	unknown := most > 0 && (v.Passes < 1 || v.Passes > most)
-	if err != nil || unknown || v.String() != name || checkVariant(v) != nil {
-		return v, fmt.Errorf("no variant %q", name)
+	if err != nil || unknown || v.Stored() != stored || checkVariant(v) != nil {
+		return Variant{}, fmt.Errorf("no variant %q", stored)
 	}
 	return v, nil
 }

@@ -144,7 +144,7 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 	o := options{Lake: t.TempDir(), Partitions: 4}
 	run := estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, estimators.Independent)
-	victim := spoil(t, o.Lake, lake.Place{Scenario: run.ID(), Variant: "independent"}, schema.HopDelays)
+	victim := spoil(t, o.Lake, lake.Place{Scenario: run.ID(), Variant: Variant{Estimator: estimators.Independent}.Stored()}, schema.HopDelays)
 	if state, status := stateOf(t, o.Lake); state != StateDamaged || !strings.Contains(fmt.Sprint(status), victim) {
 		t.Errorf("status does not name %s: %+v", victim, status)
 	}

@@ -87,7 +87,7 @@ func TestSweepKeepsWhatIfOfTheUserItWaitedFor(t *testing.T) {
 	if err := errors.Join(sweep.Estimate(t.Context()), sweep.Forget()); err != nil {
 		t.Fatal(err)
 	}
-	m, found, err := base.Lake.ReadManifest(lake.Place{Scenario: user.ID(), Variant: flow.String()})
+	m, found, err := base.Lake.ReadManifest(lake.Place{Scenario: user.ID(), Variant: flow.Stored()})
 	if err != nil || !found || len(lake.FilesOf(m.Files, schema.Slowdowns)) == 0 {
 		t.Errorf("the sweep removed the what-if of the user: manifest %v, %v", found, err)
 	}
@@ -139,7 +139,7 @@ func TestAnswerIsReadUnderTheLock(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
 	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
 	exact := estimate(t, topology, flows, options{Lake: base.Lake.Path(), Variant: whole})
-	if base.Lake.Answer(base.ID()) != exact.Variant().String() {
+	if base.Lake.Answer(base.ID()) != exact.Variant().Stored() {
 		t.Fatalf("answer %s", base.Lake.Answer(base.ID()))
 	}
 	auto := Variant{Auto: true}

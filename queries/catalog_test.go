@@ -116,7 +116,7 @@ func TestCatalog(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		want := append([]string{"size_bins", "intervals_by_group", "intervals_by_group_all"}, tableViewNames()...)
+		want := append([]string{"variants", "size_bins", "intervals_by_group", "intervals_by_group_all"}, tableViewNames()...)
 		for _, q := range listed(t) {
 			want = append(want, q.Name)
 		}

@@ -1,7 +1,7 @@
 // Package queries answers questions about a lake in SQL. It has a library of questions, the catalog of views
 // that they read, and a sandbox in which a user's own SELECT can read the lake and nothing else.
 //
-//	data files ([]File) ─→ view per table ─→ intervals_by_group, size_bins ─→ view per question
+//	data files ([]File) ─→ view per table ─→ variants, size_bins, …      ─→ view per question
 //	                                  └──────────────┬──────────────────────────┘
 //	                        Open: DB, in memory, locked to the lake
 //	                        WriteCatalog: LAKE/parsimon.duckdb, for DuckDB itself
@@ -47,7 +47,6 @@
 package queries
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -72,6 +71,7 @@ import (
 	"parsimon/queries/format"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/variant"
 )
 
 // Options are the files that a database reads and its limits.
@@ -451,11 +451,11 @@ func checkType(conn *sql.Conn, text string) error {
 // scenario, variant and workload in the views. They are never read from the path, which a folder above the
 // lake, or a file that two scenarios share, could make wrong.
 type File struct {
-	Table    string // name of a table of package schema
-	Scenario string // empty for a table of a workload
-	Variant  string // empty for a table that has none
-	Workload string // empty for a table of a scenario
-	Path     string // relative to the lake, with slashes
+	Table    string          // name of a table of package schema
+	Scenario string          // empty for a table of a workload
+	Variant  variant.Variant // zero for a table that has none
+	Workload string          // empty for a table of a scenario
+	Path     string          // relative to the lake, with slashes
 	// Answer is set if the variant is the answer of its scenario, which views without _all show.
 	Answer bool
 }
@@ -465,7 +465,7 @@ func (f File) id(column string) string {
 	case "scenario":
 		return f.Scenario
 	case "variant":
-		return f.Variant
+		return f.Variant.String()
 	}
 	return f.Workload
 }
@@ -506,35 +506,23 @@ func checkInside(root string, paths []string) error {
 }
 
 // MarkAnswers sets Answer for the files of each scenario's answer. The answer is the given variant if the
-// lake has its estimate, or else the best variant that has one: exact before flow, more passes before fewer,
-// and an estimate of all flows before one from windows of time.
-func MarkAnswers(files []File, answerOf map[string]string) {
-	best := map[string]string{}
+// lake has its estimate, or else the best variant that has one (variant.Better).
+func MarkAnswers(files []File, answerOf map[string]variant.Variant) {
+	best := map[string]variant.Variant{}
 	for _, f := range files {
 		if f.Table != schema.Slowdowns.Name && f.Table != schema.SampledSlowdowns.Name {
 			continue
 		}
 		known, found := best[f.Scenario]
 		asked := answerOf[f.Scenario]
-		if !found || f.Variant == asked || known != asked && better(f.Variant, known) {
+		if !found || f.Variant == asked || known != asked && f.Variant.Better(known) {
 			best[f.Scenario] = f.Variant
 		}
 	}
 	for i := range files {
-		variant, found := best[files[i].Scenario]
-		files[i].Answer = found && files[i].Variant == variant
+		answer, found := best[files[i].Scenario]
+		files[i].Answer = found && files[i].Variant == answer
 	}
-}
-
-// better reports whether one variant takes precedence over another, by their names.
-func better(variant, than string) bool {
-	rank := func(name string) int {
-		if strings.Contains(name, "-sampled-") {
-			return -2
-		}
-		return slices.Index([]string{"flow-1", "flow-2", "exact"}, name) // -1: independent, or another
-	}
-	return cmp.Or(cmp.Compare(rank(than), rank(variant)), strings.Compare(variant, than)) < 0
 }
 
 // maxListed is the number of ids that an error lists.

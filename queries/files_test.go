@@ -64,7 +64,8 @@ func TestListedFiles(t *testing.T) {
 	lake := makeKnownLake(t)
 	shared := "slowdowns/scenario=007/variant=own/part-00000.parquet"
 	files := []File{
-		{Table: "slowdowns", Scenario: "one", Variant: "own", Answer: true, Path: shared}, {Table: "slowdowns", Scenario: "two", Variant: "flow'2", Answer: true, Path: shared},
+		{Table: "slowdowns", Scenario: "one", Variant: variantOf("own"), Answer: true, Path: shared},
+		{Table: "slowdowns", Scenario: "two", Variant: variantOf("flow'2"), Answer: true, Path: shared},
 		{Table: "scenarios", Scenario: "one", Path: "scenarios/scenario=007/part-00000.parquet"},
 	}
 	db := open(t, lake, Options{Files: files})
@@ -95,7 +96,7 @@ func TestListedFilesAreChecked(t *testing.T) {
 		"slowdowns/./x.parquet": "clean path inside", "slowdowns/*.parquet": "must not have", "s3://x/y": "clean path inside",
 		"s3:x": "must not have", "a\nb": "must not have", "a[b]": "must not have",
 	} {
-		files := []File{{Table: "slowdowns", Scenario: "a", Variant: "b", Path: path}}
+		files := []File{{Table: "slowdowns", Scenario: "a", Variant: variantOf("b"), Path: path}}
 		if err := WriteCatalog(lake, "_tmp/catalog", files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("catalog of %q: want %q, got %v", path, want, err)
 		}
@@ -103,7 +104,7 @@ func TestListedFilesAreChecked(t *testing.T) {
 			t.Errorf("database of %q: want %q, got %v", path, want, err)
 		}
 	}
-	if _, err := Open(t.Context(), lake, Options{Files: []File{{Table: "no_table", Scenario: "a", Variant: "b", Path: "x.parquet"}}}); err == nil {
+	if _, err := Open(t.Context(), lake, Options{Files: []File{{Table: "no_table", Scenario: "a", Variant: variantOf("b"), Path: "x.parquet"}}}); err == nil {
 		t.Error("a file of an unknown table was accepted")
 	}
 }
@@ -116,7 +117,10 @@ func TestThousandsOfFiles(t *testing.T) {
 	var files []File
 	for i := range scenarios {
 		for range parts {
-			files = append(files, File{Table: "slowdowns", Scenario: fmt.Sprintf("s%04d", i), Variant: "own", Answer: true, Path: "slowdowns/scenario=007/variant=own/part-00000.parquet"})
+			files = append(files, File{
+				Table: "slowdowns", Scenario: fmt.Sprintf("s%04d", i), Variant: variantOf("own"), Answer: true,
+				Path: "slowdowns/scenario=007/variant=own/part-00000.parquet",
+			})
 		}
 	}
 	db := open(t, lake, Options{Files: files})

@@ -18,6 +18,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/variant"
 )
 
 // The known lake. Scenario aaa has seven simulated flows (and flow 5, which is not), in two variants: own,
@@ -250,6 +251,15 @@ func limits(threads int, memoryBytes int64) Options {
 	return Options{Options: duckdb.Options{Threads: threads, MemoryBytes: memoryBytes}}
 }
 
+// variantOf returns a variant with the given name, which need not be one that the program writes.
+func variantOf(name string) variant.Variant {
+	v, err := variant.Parse(name)
+	if err != nil {
+		v.Estimator = name
+	}
+	return v
+}
+
 // findFiles lists the data files of a lake by its layout.
 func findFiles(lake string) (files []File, err error) {
 	for _, pattern := range []string{"*/*/part-*.parquet", "*/*/*/part-*.parquet"} {
@@ -268,7 +278,7 @@ func findFiles(lake string) (files []File, err error) {
 				case "scenario":
 					f.Scenario = value
 				case "variant":
-					f.Variant = value
+					f.Variant = variantOf(value)
 				case "workload":
 					f.Workload = value
 				}

@@ -60,8 +60,13 @@ SELECT
     p.service, p.tail_flows,
     CAST(p.delay_ns AS DOUBLE) AS delay_ns,
     CAST(p.delay_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS service_share,
-    CASE WHEN starts_with(p.variant, 'exact') AND starts_with(k.tier, 'host-') THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)' ELSE '' END AS note
+    CASE
+        WHEN v.whole_network AND starts_with(k.tier, 'host-')
+            THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
+        ELSE ''
+    END AS note
 FROM placed AS p
+LEFT JOIN variants AS v ON v.scenario = p.scenario AND v.variant = p.variant
 LEFT JOIN link_stats AS k
   ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id
 LEFT JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = k.src_node

@@ -30,10 +30,12 @@ SELECT
     r.scenario, r.variant, r.place, r.flow_id, r.service, r.vnet, r.src, r.dst, s.name AS src_name, d.name AS dst_name, r.size_bytes, r.start_ns, r.fct_ns,
     r.ideal_ns, r.slowdown, w.link_id, a.name || ' → ' || b.name AS link, w.link_delay_ns,
     CASE
-        WHEN starts_with(r.variant, 'exact') AND starts_with(l.tier, 'host-') THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
+        WHEN v.whole_network AND starts_with(l.tier, 'host-')
+            THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
         ELSE ''
     END AS note
 FROM ranked AS r
+LEFT JOIN variants AS v ON v.scenario = r.scenario AND v.variant = r.variant
 LEFT JOIN worst AS w ON w.scenario = r.scenario AND w.variant = r.variant AND w.flow_row = r.flow_row
 LEFT JOIN links AS l ON l.scenario = r.scenario AND l.link_id = w.link_id
 LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = l.src_node

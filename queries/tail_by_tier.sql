@@ -58,13 +58,14 @@ WITH picked AS NOT MATERIALIZED (
      AND t.service IS NOT DISTINCT FROM e.service AND t.tier = e.tier
 )
 SELECT
-    scenario, variant, service, slowdown_limit, tier, crossings, CAST(delay_ns AS DOUBLE) AS delay_ns,
+    shares.scenario, shares.variant, service, slowdown_limit, tier, crossings, CAST(delay_ns AS DOUBLE) AS delay_ns,
     CAST(delay_ns AS DOUBLE) / nullif(CAST(all_delay_ns AS DOUBLE), 0) AS share,
     CASE
         WHEN slowdown_limit < 1.0005 THEN 'no tail: even this quantile is 1.000'
-        WHEN starts_with(variant, 'exact') AND starts_with(tier, 'host-')
+        WHEN v.whole_network AND starts_with(tier, 'host-')
             THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
         ELSE ''
     END AS note
 FROM shares
-ORDER BY scenario, variant, NOT whole, service, shares.delay_ns DESC, tier
+LEFT JOIN variants AS v ON v.scenario = shares.scenario AND v.variant = shares.variant
+ORDER BY shares.scenario, shares.variant, NOT whole, service, shares.delay_ns DESC, tier

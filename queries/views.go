@@ -47,7 +47,7 @@ func intervalsByGroup(suffix string) view {
 }
 
 // views returns the views of the catalog in an order in which they can be created: table macros, tables,
-// size_bins and intervals_by_group, and questions. base precedes the paths of the files; it is empty, or the
+// variants, size_bins and intervals_by_group, and questions. base precedes the paths of the files; it is empty, or the
 // path of the lake with a slash. The view of a table without files is empty, with the columns and types of
 // the table.
 func views(files []File, base string, macros macroFolder) ([]view, error) {
@@ -63,7 +63,7 @@ func views(files []File, base string, macros macroFolder) ([]view, error) {
 		}
 		byView[name] = append(byView[name], f)
 		if f.Answer {
-			answers[f.Scenario] = f.Variant
+			answers[f.Scenario] = f.Variant.String()
 			byView["answer of "+name] = append(byView["answer of "+name], f)
 		}
 	}
@@ -85,7 +85,8 @@ func views(files []File, base string, macros macroFolder) ([]view, error) {
 			all = append(all, of)
 		}
 	}
-	all = append(all, view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins, and the range of all sizes."},
+	all = append(all, variantsView(files),
+		view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins, and the range of all sizes."},
 		intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
 	questions, err := library()
 	for _, q := range questions {

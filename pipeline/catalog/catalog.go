@@ -15,6 +15,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
+	"parsimon/schema/variant"
 )
 
 // Options returns options of queries.Open with which it reads and verifies exactly the committed files: those
@@ -30,9 +31,9 @@ func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) 
 func Committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[string]lake.DataFile, error) {
 	manifests, err := l.Manifests(scenarios...)
 	files, byPath := []queries.File{}, map[string]lake.DataFile{}
-	answers := map[string]string{}
+	answers := map[string]variant.Variant{}
 	for _, m := range manifests {
-		if m.Variant == "" && m.Scenario != "" {
+		if m.Variant.IsZero() && m.Scenario != "" {
 			answers[string(m.Scenario)] = l.Answer(m.Scenario)
 		}
 		for _, f := range m.Files {

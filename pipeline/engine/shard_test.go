@@ -20,6 +20,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 )
 
 // sorted returns random rows of a table. The column that the table is sorted by has the given keys.
@@ -185,7 +186,7 @@ func TestShards(t *testing.T) {
 // race returns a stage whose attempts write different bytes, which depend on seed.
 func race(stage string, table schema.Table, seed uint64) *Stage {
 	return &Stage{
-		Name: stage, Place: lake.Place{Scenario: toyScenario, Variant: "flow-1"}, Writes: []schema.Table{table},
+		Name: stage, Place: lake.Place{Scenario: toyScenario, Variant: variant.Variant{Estimator: "flow", Passes: 1}}, Writes: []schema.Table{table},
 		Cut: func(*Inputs, []Task) ([]Task, error) { return tasksOf(5, 9, 7, 1, 3), nil },
 		Open: Always(func(_ context.Context, a *Attempt) error {
 			return writeRandom(a.Sink(table), table, seed, uint64(a.N), 10+int(seed))

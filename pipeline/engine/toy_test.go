@@ -18,6 +18,7 @@ import (
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 )
 
 func TestMain(m *testing.M) {
@@ -75,7 +76,8 @@ func newToy(scenario lake.ScenarioID) *toy {
 // stage returns a stage that writes one table and whose tasks are ranges of the numbers.
 func (t *toy) stage(scenario lake.ScenarioID, name string, writes schema.Table, tasks int64, work Worker) *Stage {
 	return &Stage{
-		Name: name, Place: lake.Place{Scenario: scenario, Variant: "toy-" + name}, Unit: "numbers", Command: "toy " + name,
+		Name: name, Place: lake.Place{Scenario: scenario, Variant: variant.Variant{Estimator: "toy" + name}},
+		Unit: "numbers", Command: "toy " + name,
 		Writes:      []schema.Table{writes},
 		BytesPerRow: 8,
 		Cut:         func(*Inputs, []Task) ([]Task, error) { return toyRanges(tasks), nil },

@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 )
 
 // A session writes a data file and commits it. Readers do not see the file before the commit.
@@ -24,7 +25,7 @@ func Example() {
 	id, err := lake.ParseScenarioID("cafecafecafecafe")
 	check(err)
 
-	place := lake.Place{Scenario: id, Variant: "flow-3"}
+	place := lake.Place{Scenario: id, Variant: variant.Variant{Estimator: "flow", Passes: 3}}
 	session, err := l.Lock(context.Background(), place)
 	check(err)
 	fcts := array.NewRecord(schema.SenderFCTs.Arrow(), []arrow.Array{columns.Of([]int64{0, 1}), columns.Of([]int64{9000, 9500}),

@@ -7,7 +7,11 @@ import (
 	"testing"
 
 	"parsimon/schema"
+	"parsimon/schema/variant"
 )
+
+// ofFlow is the place of an estimate of scenario at.
+var ofFlow = Place{Scenario: at.Scenario, Variant: variant.Variant{Estimator: "flow", Passes: 3}}
 
 func TestParseScenarioID(t *testing.T) {
 	if id, err := ParseScenarioID("0123456789abcdef"); err != nil || id != "0123456789abcdef" {
@@ -33,30 +37,16 @@ func TestParseWorkloadID(t *testing.T) {
 	}
 }
 
-func TestVariantNames(t *testing.T) {
-	for _, name := range []string{"independent", "flow-3-ablate-waits+marks", "flow-3-cluster-0.05", "exact-0-1000-buffer-12000000-alpha-0.5"} {
-		if !variantPattern.MatchString(name) {
-			t.Errorf("%q names no variant", name)
-		}
-	}
-	for _, name := range []string{"", "..", "a/b", "+x", "a=b", "a b", "*", strings.Repeat("x", 129)} {
-		if variantPattern.MatchString(name) {
-			t.Errorf("%q names a variant", name)
-		}
-	}
-}
-
 // The paths of a place are those in the package comment.
 func TestPlacePaths(t *testing.T) {
-	variant := Place{Scenario: at.Scenario, Variant: "flow-3"}
 	for _, c := range []struct{ got, want string }{
 		{at.File(schema.Flows, 12), "flows/scenario=cafecafecafecafe/part-00012.parquet"},
-		{variant.File(schema.Flows, 0), "flows/scenario=cafecafecafecafe/part-00000.parquet"},
-		{variant.File(schema.Slowdowns, 3), "slowdowns/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
-		{variant.File(schema.Feedback, 3), "feedback/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
+		{ofFlow.File(schema.Flows, 0), "flows/scenario=cafecafecafecafe/part-00000.parquet"},
+		{ofFlow.File(schema.Slowdowns, 3), "slowdowns/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
+		{ofFlow.File(schema.Feedback, 3), "feedback/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
 		{Place{Workload: "day"}.File(schema.Flows, 3), "flows/workload=day/part-00003.parquet"},
-		{variant.StatePath("simulate", "plan.json"), "_state/scenario=cafecafecafecafe/variant=flow-3/simulate/plan.json"},
-		{variant.SpecPath(), "_state/scenario=cafecafecafecafe/spec.json"},
+		{ofFlow.StatePath("simulate", "plan.json"), "_state/scenario=cafecafecafecafe/variant=flow-3/simulate/plan.json"},
+		{ofFlow.SpecPath(), "_state/scenario=cafecafecafecafe/spec.json"},
 		{Place{Workload: "day"}.WorkloadPath(), "_state/workload=day/workload.json"},
 	} {
 		if c.got != c.want {
@@ -88,7 +78,7 @@ func TestListsPassOverOtherNames(t *testing.T) {
 		t.Errorf("workloads %v, %v", workloads, err)
 	}
 	variants, err := l.Variants(at.Scenario)
-	if err != nil || len(variants) != 1 || variants[0] != "flow-3" {
+	if err != nil || len(variants) != 1 || variants[0] != ofFlow.Variant {
 		t.Errorf("variants %v, %v", variants, err)
 	}
 }

@@ -13,7 +13,7 @@
 // digest.
 //
 // No content of a lake is trusted. Ids that name directories have types whose parsers reject invalid names
-// (ScenarioID, WorkloadID, Variant names). Every path below the lake is opened through os.Root, which does
+// (ScenarioID, WorkloadID, variant.Variant). Every path below the lake is opened through os.Root, which does
 // not follow links out of the directory. Only regular files are read.
 //
 // A Lake reads files. A Session, which holds the lock of one scenario or workload, writes files.
@@ -36,6 +36,7 @@ import (
 	"parsimon/pipeline/lake/disk"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
+	"parsimon/schema/variant"
 )
 
 const stateDir, tmpDir, cacheDir = "_state", "_tmp", "_cache"
@@ -163,16 +164,20 @@ func (p Place) SpecPath() string { return Of(p.Scenario).StatePath(specFile) }
 // WorkloadPath returns the lake-relative path of the state file that registers the workload.
 func (p Place) WorkloadPath() string { return Place{Workload: p.Workload}.StatePath(workloadFile) }
 
-// Variants lists the variants of a scenario that have state, sorted by name.
-func (l *Lake) Variants(id ScenarioID) ([]string, error) {
+// Variants lists the variants of a scenario that have state, sorted by name. It skips directories whose names
+// are not those of variants.
+func (l *Lake) Variants(id ScenarioID) (all []variant.Variant, err error) {
 	entries, err := l.readDir(Of(id).StatePath())
-	var names []string
 	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), "variant="); ok && variantPattern.MatchString(name) {
-			names = append(names, name)
+		name, ok := strings.CutPrefix(e.Name(), "variant=")
+		if !ok {
+			continue
+		}
+		if v, unknown := variant.Parse(name); unknown == nil {
+			all = append(all, v)
 		}
 	}
-	return names, err
+	return all, err
 }
 
 // places lists the scenarios and workloads below _state, sorted by name.
@@ -225,7 +230,6 @@ type WorkloadID string
 var (
 	scenarioPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 	workloadPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	variantPattern  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
 )
 
 // ParseScenarioID converts text to a scenario id. It returns an error if the text is not a scenario id.
@@ -247,9 +251,9 @@ func ParseWorkloadID(text string) (WorkloadID, error) {
 // A Place identifies what the rows of a data file belong to: a scenario, a variant of a scenario, or a
 // workload. Tables that depend on how the scenario was estimated belong to a variant.
 type Place struct {
-	Scenario ScenarioID `json:"scenario,omitempty"`
-	Variant  string     `json:"variant,omitempty"`
-	Workload WorkloadID `json:"workload,omitempty"`
+	Scenario ScenarioID      `json:"scenario,omitempty"`
+	Variant  variant.Variant `json:"variant,omitzero"`
+	Workload WorkloadID      `json:"workload,omitempty"`
 }
 
 // Of returns the place of a scenario's tables that do not depend on a variant.
@@ -268,7 +272,7 @@ func (p Place) String() string {
 	switch {
 	case p.Workload != "":
 		return "workload " + string(p.Workload)
-	case p.Variant != "":
+	case !p.Variant.IsZero():
 		return fmt.Sprintf("scenario %s, variant %s", p.Scenario, p.Variant)
 	}
 	return "scenario " + string(p.Scenario)
@@ -278,7 +282,7 @@ func (p Place) String() string {
 func (p Place) Dir(t schema.Table) string {
 	dir := t.Name + "/" + p.owner()
 	if t.Variant && p.Workload == "" {
-		dir += "/variant=" + p.Variant
+		dir += "/variant=" + p.Variant.String()
 	}
 	return dir
 }
@@ -291,8 +295,8 @@ func (p Place) File(t schema.Table, n int) string {
 // StatePath returns the lake-relative path of a state file of the place.
 func (p Place) StatePath(elem ...string) string {
 	path := stateDir + "/" + p.owner()
-	if p.Variant != "" {
-		path += "/variant=" + p.Variant
+	if !p.Variant.IsZero() {
+		path += "/variant=" + p.Variant.String()
 	}
 	for _, e := range elem {
 		path += "/" + e

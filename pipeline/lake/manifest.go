@@ -19,6 +19,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/variant"
 )
 
 // A Manifest names the committed data files of one place: of a scenario, of one variant of a scenario, or of
@@ -114,11 +115,11 @@ func (l *Lake) Manifests(scenarios ...ScenarioID) (all []Manifest, errs error) {
 
 // variantsOf returns the variants of a scenario. A workload and a variant have none.
 func (l *Lake) variantsOf(p Place) (all []Place, err error) {
-	if p.Scenario == "" || p.Variant != "" {
+	if p.Scenario == "" || !p.Variant.IsZero() {
 		return nil, nil
 	}
 	found, err := l.Variants(p.Scenario)
-	return names.Of(found, func(name string) Place { return Place{Scenario: p.Scenario, Variant: name} }), err
+	return names.Of(found, func(v variant.Variant) Place { return Place{Scenario: p.Scenario, Variant: v} }), err
 }
 
 // Commit makes the given files the committed files of a place. If they are committed already, it does
@@ -369,24 +370,25 @@ func (s *Session) RemoveState(path string) error { return s.root.RemoveAll(path)
 const answerFile = "answer.json"
 
 // Answer returns the variant of the final estimate of a scenario's last run. If there is none, or it cannot
-// be read, Answer returns an empty string, and readers use the best available variant.
-func (l *Lake) Answer(id ScenarioID) string {
-	variant, _ := l.ReadAnswer(id)
-	return variant
+// be read, Answer returns the zero value, and readers use the best available variant.
+func (l *Lake) Answer(id ScenarioID) variant.Variant {
+	v, _ := l.ReadAnswer(id)
+	return v
 }
 
 // ReadAnswer is Answer, but returns the errors of reading the file.
-func (l *Lake) ReadAnswer(id ScenarioID) (variant string, err error) {
-	if found, err := l.ReadState(Of(id).StatePath(answerFile), &variant); err != nil || !found {
-		return "", err
+func (l *Lake) ReadAnswer(id ScenarioID) (variant.Variant, error) {
+	var v variant.Variant
+	if found, err := l.ReadState(Of(id).StatePath(answerFile), &v); err != nil || !found {
+		return variant.Variant{}, err
 	}
-	return variant, nil
+	return v, nil
 }
 
 // SetAnswer records a variant as the answer of a scenario.
-func (s *Session) SetAnswer(id ScenarioID, variant string) error {
-	if s.Answer(id) == variant {
+func (s *Session) SetAnswer(id ScenarioID, v variant.Variant) error {
+	if s.Answer(id) == v {
 		return nil
 	}
-	return s.WriteStateDurably(Of(id).StatePath(answerFile), variant)
+	return s.WriteStateDurably(Of(id).StatePath(answerFile), v)
 }

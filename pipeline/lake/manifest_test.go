@@ -14,7 +14,7 @@ import (
 func TestSnapshots(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
-	variant := Place{Scenario: at.Scenario, Variant: "flow-3"}
+	variant := ofFlow
 	if _, found, err := l.ReadManifest(at); found || err != nil {
 		t.Errorf("before the first commit: %v, %v", found, err)
 	}

@@ -33,7 +33,7 @@ func Example() {
 	check(err)
 	var page bytes.Buffer
 	check(report.Write(ctx, &page, dir, report.Options{Query: files,
-		Estimate: report.Estimate{Scenario: string(e.ID()), Variant: "independent"}}))
+		Estimate: report.Estimate{Scenario: string(e.ID()), Variant: e.Variant().Stored()}}))
 	text := page.String()
 	fmt.Println(strings.HasPrefix(text, "<!DOCTYPE html>"), strings.Contains(text, string(e.ID())), strings.Contains(text, `src="http`))
 	// Output:

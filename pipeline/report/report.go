@@ -35,6 +35,7 @@ import (
 
 	"parsimon/queries"
 	"parsimon/schema"
+	"parsimon/schema/variant"
 )
 
 // Options select the content of a report.
@@ -71,37 +72,39 @@ func Write(ctx context.Context, w io.Writer, lake string, o Options) (err error)
 
 // Estimate is one estimate of the lake.
 type Estimate struct {
-	Scenario, Variant string
-	Name              string // name of the scenario; need not be unique
-	Windows           bool   // the estimate was made from windows of time, not from all flows
+	Scenario string
+	Variant  variant.Variant
+	Name     string // name of the scenario; need not be unique
 }
 
 // Choose finds the estimate of a scenario, which is given by its id and name. It returns the estimate of the
-// given variant. If variant is empty, it returns the preferred estimate, or else the answer of the scenario.
-func Choose(files []queries.File, scenario, name, variant, prefer string) (Estimate, error) {
-	windows, answer := map[string]bool{}, "" // by variant
+// variant with the name asked. If asked is empty, it returns the preferred estimate, or else the answer of the
+// scenario.
+func Choose(files []queries.File, scenario, name, asked, prefer string) (Estimate, error) {
+	variants := map[string]variant.Variant{} // by name
+	answer := ""
 	for _, f := range files {
-		sampled := f.Table == schema.Windows.Name
-		if f.Scenario == scenario && (sampled || f.Table == schema.Slowdowns.Name) {
-			windows[f.Variant] = sampled
+		estimated := f.Table == schema.Windows.Name || f.Table == schema.Slowdowns.Name
+		if f.Scenario == scenario && estimated {
+			variants[f.Variant.String()] = f.Variant
 			if f.Answer {
-				answer = f.Variant
+				answer = f.Variant.String()
 			}
 		}
 	}
-	have := slices.Sorted(maps.Keys(windows))
+	have := slices.Sorted(maps.Keys(variants))
 	if len(have) == 0 {
 		return Estimate{}, fmt.Errorf("scenario %s is not estimated: run it", scenario)
 	}
-	if _, known := windows[prefer]; !known {
+	if _, known := variants[prefer]; !known {
 		prefer = ""
 	}
-	chosen := cmp.Or(variant, prefer, answer, have[0])
-	if !slices.Contains(have, chosen) {
-		return Estimate{}, fmt.Errorf("scenario %s has no estimate %q; it has %s", scenario, variant,
+	chosen, found := variants[cmp.Or(asked, prefer, answer, have[0])]
+	if !found {
+		return Estimate{}, fmt.Errorf("scenario %s has no estimate %q; it has %s", scenario, asked,
 			strings.Join(have, ", "))
 	}
-	return Estimate{scenario, chosen, name, windows[chosen]}, nil
+	return Estimate{scenario, chosen, name}, nil
 }
 
 // Compared reports whether the lake contains the comparison with the base that a report needs. If there are
@@ -109,7 +112,7 @@ func Choose(files []queries.File, scenario, name, variant, prefer string) (Estim
 // returns an error.
 func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
 	switch {
-	case o.Estimate.Windows || o.Base.Windows:
+	case o.Estimate.Variant.Sampled() || o.Base.Variant.Sampled():
 		return false, errors.New("a report compares estimates of every flow, and one of these is from windows of time " +
 			"(run --within): parsimon compare --within answers what changed, from the same windows of both")
 	case *o.Base == o.Estimate:
@@ -284,11 +287,11 @@ func (c *content) facts(o Options) []fact {
 		charts = joined(", ", charts, l.name+" "+l.version)
 	}
 	if c.base != nil {
-		base = c.base.Name + ", " + c.base.Scenario + "@" + c.base.Variant
+		base = c.base.Name + ", " + c.base.Scenario + "@" + c.base.Variant.String()
 	}
 	all := []fact{
 		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario},
-		{"Variant (how it was estimated)", c.estimate.Variant},
+		{"Variant (how it was estimated)", c.estimate.Variant.String()},
 		{"Made from scenario", s.Text(0, "base_id")}, {"Compared with", base}, {"Seed", fmt.Sprint(s.Int(0, "seed"))},
 		{"Lake", c.lake}, {"Command of this report", o.Command}, {"Program", o.Program},
 		{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, {"Charts", charts},
@@ -470,16 +473,16 @@ type content struct {
 
 // parameters returns the query parameters that select the estimates.
 func parameters(of Estimate, base *Estimate) map[string]string {
-	params := map[string]string{"scenario": of.Scenario, "variant": of.Variant}
+	params := map[string]string{"scenario": of.Scenario, "variant": of.Variant.String()}
 	if base != nil {
-		params["base_scenario"], params["base_variant"] = base.Scenario, base.Variant
+		params["base_scenario"], params["base_variant"] = base.Scenario, base.Variant.String()
 	}
 	return params
 }
 
 func (c *content) collect(ctx context.Context) error {
-	first, exact := []string{"scenario", "warnings", "short", "sweep", "truth", "headline"}, c.estimate.Variant == "exact"
-	if c.estimate.Windows {
+	first, exact := []string{"scenario", "warnings", "short", "sweep", "truth", "headline"}, c.estimate.Variant.WholeNetwork()
+	if c.estimate.Variant.Sampled() {
 		first = []string{"scenario", "warnings", "short", "sampled_headline"}
 	}
 	if c.base != nil {
@@ -499,7 +502,7 @@ func (c *content) collect(ctx context.Context) error {
 	}
 	// The conditions of charts: estimates of all flows, estimates from windows of time, reports with a base,
 	// simulations of every packet, and such simulations with jobs.
-	is := map[string]bool{"flows": !c.estimate.Windows, "windows": c.estimate.Windows, "base": c.base != nil,
+	is := map[string]bool{"flows": !c.estimate.Variant.Sampled(), "windows": c.estimate.Variant.Sampled(), "base": c.base != nil,
 		"exact": exact, "jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
 	sections, err := plan()
 	for _, s := range sections {
@@ -521,7 +524,7 @@ func (c *content) collect(ctx context.Context) error {
 		return fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
 			c.estimate.Scenario, c.estimate.Variant, c.base.Scenario, c.base.Variant)
 	}
-	if c.estimate.Windows {
+	if c.estimate.Variant.Sampled() {
 		c.answers["headline"] = c.answers["sampled_headline"]
 		all := c.answers["sampled_percentiles"] // for the filter and for sentences
 		c.answers["percentiles_by_group"] = all.where(func(i int) bool { return all.Text(i, "size_bin") == "all" })
@@ -574,7 +577,7 @@ func (c *content) put(ctx context.Context, name string, more map[string]string) 
 	}
 	if slices.Contains(a.columns, "base_scenario") {
 		a = a.where(func(i int) bool {
-			return a.Text(i, "base_scenario") == c.base.Scenario && a.Text(i, "base_variant") == c.base.Variant
+			return a.Text(i, "base_scenario") == c.base.Scenario && a.Text(i, "base_variant") == c.base.Variant.String()
 		})
 	}
 	c.answers[name] = a.without("scenario", "variant", "base_scenario", "base_variant")

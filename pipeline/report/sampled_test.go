@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parsimon/queries"
+	"parsimon/schema/variant"
 )
 
 // sampledContent returns the content of an estimate of two rounds of windows by link cases.
@@ -14,7 +15,8 @@ func sampledContent() *content {
 	headline := &answer{columns: []string{"flows", "sampled_flows", "windows", "rounds", "window_ns", "warmup_ns", "p50_slowdown",
 		"p99_slowdown", "p99_lo", "p99_hi", "synthetic_flows"},
 		rows: [][]any{{int64(1000), int64(125), int64(48), int64(2), int64(2e6), int64(1e6), 1.0, 4.0, 3.8, 4.24, int64(0)}}}
-	c := &content{estimate: Estimate{Variant: "flow-3-sampled-48-confidence-90%", Windows: true}, answers: map[string]*answer{
+	v := variant.Variant{Estimator: "flow", Passes: 2}.OfWindows(48, 90)
+	c := &content{estimate: Estimate{Variant: v}, answers: map[string]*answer{
 		"headline": headline, "sampled_percentiles": percentiles,
 		"percentiles_by_group": percentiles, "short": {},
 		"scenario": {columns: []string{"rejects"}, rows: [][]any{{int64(0)}}}}}
@@ -48,15 +50,21 @@ func TestSampledInWords(t *testing.T) {
 // Without a variant, Choose returns the answer of the scenario.
 func TestChoose(t *testing.T) {
 	var files []queries.File
-	for variant, table := range map[string]string{"exact": "slowdowns", "flow-2": "slowdowns", "flow-2-sampled-48": "windows"} {
-		files = append(files, queries.File{Table: table, Scenario: "abcdef", Variant: variant, Answer: variant == "flow-2"})
+	variants := map[string]variant.Variant{}
+	for name, table := range map[string]string{"exact": "slowdowns", "flow-2": "slowdowns", "flow-2-sampled-48": "windows"} {
+		v, err := variant.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		variants[name] = v
+		files = append(files, queries.File{Table: table, Scenario: "abcdef", Variant: v, Answer: name == "flow-2"})
 	}
 	for _, c := range []struct{ variant, prefer, want string }{
 		{"", "", "flow-2"}, {"exact", "flow-2", "exact"}, {"", "exact", "exact"}, {"", "none", "flow-2"},
 		{"flow-2-sampled-48", "", "flow-2-sampled-48"},
 	} {
 		got, err := Choose(files, "abcdef", "name", c.variant, c.prefer)
-		if want := (Estimate{"abcdef", c.want, "name", c.want == "flow-2-sampled-48"}); err != nil || got != want {
+		if want := (Estimate{"abcdef", variants[c.want], "name"}); err != nil || got != want {
 			t.Errorf("%v: %v, %v", c, got, err)
 		}
 	}

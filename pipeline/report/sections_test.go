@@ -64,7 +64,7 @@ func page(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	o := report.Options{Estimate: report.Estimate{Scenario: string(e.ID()), Variant: "exact"}, Query: files}
+	o := report.Options{Estimate: report.Estimate{Scenario: string(e.ID()), Variant: e.Variant().Stored()}, Query: files}
 	if err := report.Write(t.Context(), &out, e.Lake.Path(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,15 +24,8 @@ type warning struct {
 	Items        []string
 }
 
-// variantConfidence matches the confidence level in the name of a variant, which is there if it is not 95%.
-var variantConfidence = regexp.MustCompile(`-confidence-([0-9.]+%)`)
-
-func (c *content) confidence() string {
-	if found := variantConfidence.FindStringSubmatch(c.estimate.Variant); found != nil {
-		return found[1]
-	}
-	return "95%"
-}
+// confidence returns the level of the intervals, such as 95%.
+func (c *content) confidence() string { return fmt.Sprintf("%g%%", c.estimate.Variant.Confidence()) }
 
 func (c *content) interval(lo, hi float64) string {
 	return fmt.Sprintf("%s interval %s to %s", c.confidence(), times(lo), times(hi))
@@ -45,7 +37,7 @@ func (c *content) sampled() string {
 	h := c.answers["headline"]
 	share := h.Float(0, "sampled_flows") / h.Float(0, "flows")
 	switch {
-	case !c.estimate.Windows:
+	case !c.estimate.Variant.Sampled():
 		return ""
 	case share == 1:
 		return "not sampled"
@@ -84,7 +76,7 @@ func (c *content) figures() []figure {
 		out = slices.Insert(out, at, figure{"p99 FCT", millis(h.Float(0, "p99_fct_ms")),
 			"the median flow takes " + millis(h.Float(0, "p50_fct_ms"))})
 	}
-	if c.estimate.Windows {
+	if c.estimate.Variant.Sampled() {
 		out = append(out, figure{"flows that were estimated", thousands(h.Int(0, "sampled_flows")),
 			fmt.Sprintf("of %s, in %s windows", thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
 	}
@@ -139,7 +131,7 @@ func (c *content) sentences() []string {
 	out := []string{fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the "+
 		"network%s; the median flow takes %s.", times(h.Float(0, "p99_slowdown")), sure, times(h.Float(0, "p50_slowdown")))}
 	out = append(out, c.worstService()...)
-	if c.estimate.Windows {
+	if c.estimate.Variant.Sampled() {
 		return append(out, c.windowsText())
 	}
 	return append(out, c.tailPlace(), c.trust())
@@ -219,7 +211,7 @@ func (c *content) tailPlace() string {
 }
 
 func (c *content) trust() string {
-	if c.estimate.Variant == "exact" {
+	if c.estimate.Variant.WholeNetwork() {
 		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows of the same " +
 			"kind might give."
 	}
@@ -256,7 +248,7 @@ func (c *content) warnings() []warning {
 		}
 	}
 	few := warning{Weight: "short", Text: "The workload is too short to be sure of some percentiles."}
-	if c.estimate.Windows {
+	if c.estimate.Variant.Sampled() {
 		few.Text = "Windows have too few flows to be sure of some percentiles."
 	}
 	for i := range short.Len() {

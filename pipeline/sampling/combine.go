@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -14,18 +13,15 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 	"parsimon/stages/confidence"
 	"parsimon/stages/tables"
 )
 
-// variant names the estimate in the lake: the variant of the windows, their number, and the confidence if it
-// is not 95%.
-func (s *sampler) variant() string {
-	name := s.base.Variant().String() + pipeline.SampledPart + fmt.Sprint(len(s.counts))
-	if s.ask.Confidence != 0.95 {
-		name += fmt.Sprintf("-confidence-%g%%", math.Round(s.ask.Confidence*1e4)/100)
-	}
-	return name
+// variant returns how the estimate is made.
+func (s *sampler) variant() variant.Variant {
+	confidencePercent := math.Round(s.ask.Confidence*1e4) / 100
+	return s.base.Variant().Stored().OfWindows(len(s.counts), confidencePercent)
 }
 
 // combine writes the tables of the estimate and returns the answer.

@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 )
 
@@ -91,7 +92,7 @@ func TestCompare(t *testing.T) {
 	}
 	from := map[int64]int{}
 	for _, side := range []Side{r.Base, r.Other} {
-		place := lake.Place{Scenario: lake.ScenarioID(side.ScenarioID), Variant: side.Variant}
+		place := lake.Place{Scenario: lake.ScenarioID(side.ScenarioID), Variant: parseVariant(t, side.Variant)}
 		m, _, err := base.Lake.ReadManifest(place)
 		if err != nil {
 			t.Fatal(err)
@@ -113,4 +114,13 @@ func TestCompare(t *testing.T) {
 	if len(from) != r.Windows {
 		t.Errorf("%d different windows in the tables of both sides, want the same %d", len(from), r.Windows)
 	}
+}
+
+func parseVariant(t *testing.T, name string) variant.Variant {
+	t.Helper()
+	v, err := variant.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }

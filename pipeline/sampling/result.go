@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
+	"parsimon/schema/variant"
 	"parsimon/stages/confidence"
 )
 
@@ -27,15 +28,16 @@ type Result struct {
 	SampledShare float64 `json:"sampled_share"` // share of the flows that are in windows
 	// SimulatedShare is approximately the share of the flows that was simulated, including warm-ups and their
 	// measurement.
-	SimulatedShare float64 `json:"simulated_share"`
-	Windows        int     `json:"windows"`
-	Stopped        string  `json:"stopped"`    // Precise, Spent or Whole
-	Confidence     float64 `json:"confidence"` // of all intervals
-	Within         float64 `json:"within"`     // requested precision
-	Goals          []Goal  `json:"goals"`      // requested percentiles of requested groups
-	Warmup         Warmup  `json:"warmup"`
-	WindowError    float64 `json:"window_error"` // relative; intervals include it: see errorOfWindows
-	Rows           []Row   `json:"intervals"`
+	SimulatedShare float64         `json:"simulated_share"`
+	Windows        int             `json:"windows"`
+	Stopped        string          `json:"stopped"`    // Precise, Spent or Whole
+	Confidence     float64         `json:"confidence"` // of all intervals
+	Within         float64         `json:"within"`     // requested precision
+	Goals          []Goal          `json:"goals"`      // requested percentiles of requested groups
+	Warmup         Warmup          `json:"warmup"`
+	WindowError    float64         `json:"window_error"` // relative; intervals include it: see errorOfWindows
+	Rows           []Row           `json:"intervals"`
+	Made           variant.Variant `json:"-"` // how the estimate was made; Variant is its name
 	// Whole has the variants of the whole workload that the lake has beside the windows.
 	Whole []string `json:"whole_variants,omitempty"`
 }
@@ -44,13 +46,13 @@ type Result struct {
 func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 	r := &Result{
 		Result: &summary.Result{
-			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant(),
+			ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant().String(),
 			Lake: s.base.Lake.Path(), Flows: s.index.totals[all], Warnings: append([]string{}, s.index.remarks...),
 			Stages: append(s.stages, s.base.Executor().Reports...), Seconds: seconds,
 		},
 		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
-		Goals: s.goals(), Warmup: s.warmup, WindowError: s.windowError, Rows: rows,
+		Goals: s.goals(), Warmup: s.warmup, WindowError: s.windowError, Rows: rows, Made: s.variant(),
 	}
 	var few []string
 	// Some windows were simulated again, with half of the warm-up.

@@ -116,7 +116,7 @@ func TestRun(t *testing.T) {
 // checkLake checks the committed tables and the status of a run.
 func checkLake(t *testing.T, l *lake.Lake, r *Result) {
 	t.Helper()
-	m, found, err := l.ReadManifest(lake.Place{Scenario: lake.ScenarioID(r.ScenarioID), Variant: r.Variant})
+	m, found, err := l.ReadManifest(lake.Place{Scenario: lake.ScenarioID(r.ScenarioID), Variant: r.Made})
 	if err != nil || !found {
 		t.Fatalf("no manifest of %s: %v", r.Variant, err)
 	}

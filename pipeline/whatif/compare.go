@@ -283,7 +283,7 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 		}
 		have[i] = s.Variants
 		if base.Scenario == other.Scenario {
-			side.Variant = cmp.Or(side.Variant, l.Answer(lake.ScenarioID(side.Scenario)))
+			side.Variant = cmp.Or(side.Variant, l.Answer(lake.ScenarioID(side.Scenario)).String())
 		}
 	}
 	if *base == *other && base.Variant != "" {
@@ -486,7 +486,7 @@ func (c *Comparison) ofOther(ctx context.Context, g gate.Gate) (x gate.Interval,
 }
 
 func (c *Comparison) write(session *lake.Session) error {
-	at := lake.Place{Scenario: lake.ScenarioID(c.Other.Scenario), Variant: c.Other.Variant}
+	at := c.joined.other.place()
 	name := c.Base.Scenario + "-" + c.Base.Variant
 	rows := columns.RecordOf(schema.Comparisons, c.Rows, func(r ComparisonRow) columns.Row {
 		row := columns.Row{
@@ -570,7 +570,7 @@ func (c *Comparison) Text() *text.Answer {
 			table.Add(d.name(), d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
 			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
 		}
-		if ofHosts && c.Other.Variant == estimators.Exact.String() {
+		if ofHosts && c.joined.other.Variant().Stored().WholeNetwork() {
 			a.Linef("At host-… links, senders also wait because of congestion at later links (windows, losses, timeouts).")
 		}
 	}

@@ -171,7 +171,8 @@ func (p *Parameters) publish(e *pipeline.Estimation, i int) error {
 	// The start of the sweep's name is for users, and the digest makes the name unique.
 	digest := sha256.Sum256([]byte(p.Name))
 	file := fmt.Sprintf("%.40s-%x", fileSafe(p.Name), digest[:8])
-	return e.Executor().Session().PublishRows(lake.Place{Scenario: e.ID(), Variant: run.Variant}, file, rows)
+	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().Stored()}
+	return e.Executor().Session().PublishRows(at, file, rows)
 }
 
 // notFileSafe matches all characters except letters, digits and dashes. fileSafe replaces them with dashes.

@@ -158,7 +158,7 @@ func TestSweepKeepsTheAnswer(t *testing.T) {
 		if err != nil || p.Runs[0].ScenarioID != base || !strings.Contains(p.Note, note) || (p.Note == "") != (note == "") {
 			t.Fatalf("%v: %+v, %v", estimator, p, err)
 		}
-		if answer := estimates.Open(t, o.Lake).Answer(lake.ScenarioID(base)); answer != "flow-2" {
+		if answer := estimates.Open(t, o.Lake).Answer(lake.ScenarioID(base)); answer.String() != "flow-2" {
 			t.Errorf("after a sweep by %v the answer is by %s", estimator, answer)
 		}
 	}

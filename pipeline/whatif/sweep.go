@@ -194,8 +194,8 @@ func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) 
 // the base. Otherwise, or if the base has no answer, it returns an empty string.
 func otherAnswer(e *pipeline.Estimation, base lake.ScenarioID) string {
 	answer := e.Lake.Answer(base)
-	variant := e.Variant().String()
-	if answer == "" || answer == variant {
+	variant := e.Variant().Stored()
+	if answer.IsZero() || answer == variant {
 		return ""
 	}
 	return fmt.Sprintf("the answer of scenario %s is by %s, and this sweep is by %s: compare its rows with each "+

@@ -209,7 +209,7 @@ func (s *sweeper) write() error {
 			}
 		}
 	}
-	at := lake.Place{Scenario: s.base.ID(), Variant: s.Variant}
+	at := lake.Place{Scenario: s.base.ID(), Variant: s.base.Variant().Stored()}
 	return s.base.Executor().Session().PublishRows(at, fileSafe(s.Plan.what()),
 		columns.RecordOf(schema.Sweeps, rows, func(r columns.Row) columns.Row { return r }))
 }

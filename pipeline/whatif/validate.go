@@ -69,7 +69,7 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
 		}
 	})
-	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().String()}
+	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().Stored()}
 	return v, e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), rows)
 }
 

@@ -73,7 +73,7 @@ func whatIf(
 		return nil, err
 	}
 	// A what-if does not change the answer of a run.
-	if err := finish(ctx, before, before.Lake.Answer(before.ID()) == ""); err != nil {
+	if err := finish(ctx, before, before.Lake.Answer(before.ID()).IsZero()); err != nil {
 		return nil, err
 	}
 	same := before.Variant()
@@ -147,10 +147,13 @@ type side struct {
 	files []lake.DataFile   // the files in the manifest
 }
 
+// place returns where the lake has the tables of the estimate.
+func (s *side) place() lake.Place { return lake.Place{Scenario: s.ID(), Variant: s.Variant().Stored()} }
+
 // confirm returns an error if the committed files of an estimate have changed since it was opened. The rows
 // of a comparison are published beside the estimate that they describe, so they must match it.
 func (s *side) confirm() error {
-	at := lake.Place{Scenario: s.ID(), Variant: s.Variant().String()}
+	at := s.place()
 	now, _, err := s.Lake.ReadManifest(at)
 	if err != nil {
 		return err
@@ -176,11 +179,11 @@ func openSide(ctx context.Context, l *lake.Lake, of Side) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := l.ReadManifest(lake.Place{Scenario: model.ID(), Variant: of.Variant})
+	s := &side{Estimation: pipeline.ReadOnly(model, v, pipeline.Settings{}), scans: map[string]string{}}
+	m, _, err := l.ReadManifest(s.place())
 	if err != nil {
 		return nil, err
 	}
-	s := &side{Estimation: pipeline.ReadOnly(model, v, pipeline.Settings{}), scans: map[string]string{}}
 	for _, t := range []schema.Table{schema.Slowdowns, schema.HopContributions, schema.LinkStats} {
 		files := lake.FilesOf(m.Files, t)
 		if len(files) == 0 {

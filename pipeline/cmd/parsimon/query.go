@@ -26,6 +26,7 @@ import (
 	"parsimon/queries/subprocess"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/variant"
 )
 
 // A queryVerb answers a question of the library, or a SELECT.
@@ -232,21 +233,25 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 		if err != nil || scenario != "" && scenario != string(id) {
 			continue
 		}
-		variant := l.Answer(id)
+		answer := l.Answer(id)
 		why := ""
-		ofWindows := strings.Contains(variant, pipeline.SampledPart)
+		ofWindows := answer.Sampled()
 		var others []string
-		others, err = completeVariants(l, id, !ofWindows)
+		if ofWindows {
+			others, err = estimatesOf(l, id, ofAllFlows)
+		} else {
+			others, err = estimatesOf(l, id, variant.Variant.Sampled)
+		}
 		switch {
 		case ofWindows && len(others) > 0:
 			why = fmt.Sprintf("the last run was of windows of time (%s); the whole is in the lake: --param scenario=%s@%s, or "+
-				"in SQL views such as slowdowns_all and column variant", variant, id, others[0])
+				"in SQL views such as slowdowns_all and column variant", answer, id, others[0])
 		case ofWindows:
 			why = fmt.Sprintf("it is estimated from windows of time (%s): question sampled_percentiles and tables windows and "+
-				"sampled_slowdowns have it; for all others estimate the whole, \"parsimon run\" without --within", variant)
+				"sampled_slowdowns have it; for all others estimate the whole, \"parsimon run\" without --within", answer)
 		case len(others) > 0 && (strings.Contains(asked, "windows") || strings.Contains(asked, "sampled_")):
 			why = fmt.Sprintf("the last run was of the whole (%s); its windows of time are in the lake: --param scenario=%s@%s, "+
-				"or in SQL views windows_all and sampled_slowdowns_all", variant, id, others[0])
+				"or in SQL views windows_all and sampled_slowdowns_all", answer, id, others[0])
 		}
 		if why != "" && err == nil {
 			_, err = fmt.Fprintf(e.stderr, "parsimon: scenario %s: %s\n", id, why)
@@ -255,14 +260,18 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 	return err
 }
 
-// completeVariants lists the complete estimates of a scenario: those from windows of time, or those of the
-// whole workload.
-func completeVariants(l *lake.Lake, id lake.ScenarioID, ofWindows bool) ([]string, error) {
+// estimatesOf lists the names of the complete estimates of a scenario whose variants are chosen.
+func estimatesOf(l *lake.Lake, id lake.ScenarioID, chosen func(variant.Variant) bool) (all []string, err error) {
 	s, err := pipeline.ReadScenarioStatus(l, id, false)
-	return slices.DeleteFunc(s.Variants, func(name string) bool {
-		return strings.Contains(name, pipeline.SampledPart) != ofWindows
-	}), err
+	for _, v := range s.Estimates() {
+		if chosen(v) {
+			all = append(all, v.String())
+		}
+	}
+	return all, err
 }
+
+func ofAllFlows(v variant.Variant) bool { return !v.Sampled() }
 
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)

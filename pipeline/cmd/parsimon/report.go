@@ -97,7 +97,7 @@ func (v *reportVerb) prepare(ctx context.Context, l *lake.Lake, o *report.Option
 	if o.Estimate, err = v.find(l, o, scenario, ""); err != nil || v.compare == "" {
 		return err
 	}
-	base, err := v.find(l, o, v.compare, o.Estimate.Variant)
+	base, err := v.find(l, o, v.compare, o.Estimate.Variant.String())
 	if err != nil {
 		return err
 	}
@@ -106,8 +106,8 @@ func (v *reportVerb) prepare(ctx context.Context, l *lake.Lake, o *report.Option
 	if err != nil || compared {
 		return err
 	}
-	_, err = whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant},
-		whatif.Side{Scenario: o.Estimate.Scenario, Variant: o.Estimate.Variant},
+	_, err = whatif.Compare(ctx, l, whatif.Side{Scenario: base.Scenario, Variant: base.Variant.String()},
+		whatif.Side{Scenario: o.Estimate.Scenario, Variant: o.Estimate.Variant.String()},
 		whatif.CompareOptions{By: []string{"service"}, Links: 12})
 	return err
 }

@@ -109,9 +109,9 @@ func (v *runVerb) estimateWindows(ctx context.Context, run *pipeline.Estimation,
 		err = run.MakeAnswer()
 	default:
 		session := run.Executor().Session()
-		err = session.SetAnswer(run.ID(), result.Variant)
+		err = session.SetAnswer(run.ID(), result.Made)
 		if err == nil {
-			result.Whole, err = completeVariants(session.Lake, run.ID(), false)
+			result.Whole, err = estimatesOf(session.Lake, run.ID(), ofAllFlows)
 		}
 	}
 	if err != nil {

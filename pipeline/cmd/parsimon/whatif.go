@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -15,6 +14,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 	"parsimon/queries/subprocess"
+	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 )
 
@@ -191,12 +191,11 @@ func variantOf(l *lake.Lake, id lake.ScenarioID, asked string) string {
 		return asked
 	}
 	status, _ := pipeline.ReadScenarioStatus(l, id, false) // after an error there are no variants
-	isIt := func(v string) bool { return asked != "" && strings.HasPrefix(v, asked) }
-	at := slices.IndexFunc(status.Variants, isIt)
-	if at < 0 || slices.ContainsFunc(status.Variants[at+1:], isIt) {
+	found, ok := variant.WithPrefix(status.Estimates(), asked)
+	if asked == "" || !ok {
 		return asked
 	}
-	return status.Variants[at]
+	return found.String()
 }
 
 // compareWindows compares two scenarios by the same windows of time of both.

@@ -1,0 +1,74 @@
+package queries
+
+import (
+	"fmt"
+	"strings"
+
+	"parsimon/queries/duckdb"
+	"parsimon/schema/variant"
+)
+
+// variantColumns are the columns of view variants, with their types and descriptions.
+var variantColumns = []struct{ name, sqlType, doc string }{
+	{"scenario", "VARCHAR", "id of the scenario"},
+	{"variant", "VARCHAR", "name of the variant, as in the other views"},
+	{"estimator", "VARCHAR", "estimator"},
+	{"passes", "INTEGER", "number of passes; null if the estimator has none"},
+	{"cluster_error", "DOUBLE",
+		"relative error up to which links share a link case; null if each link has its own"},
+	{"windows", "INTEGER", "number of windows of time that were estimated; null if all flows were"},
+	{"confidence_percent", "DOUBLE", "level of the intervals, in percent"},
+	{"whole_network", "BOOLEAN", "whether every packet of the flows was simulated in the whole network"},
+	{"is_answer", "BOOLEAN", "whether views without _all show the variant"},
+}
+
+// variantsView returns the view variants: one row for each variant of each scenario that has a table. The
+// manifests have the fields.
+func variantsView(files []File) view {
+	v := view{
+		name: "variants", columns: map[string]string{},
+		comment: "How each estimate was made. One row per scenario and variant.",
+	}
+	var names, casts []string
+	for _, c := range variantColumns {
+		names = append(names, duckdb.Ident(c.name))
+		casts = append(casts, fmt.Sprintf("CAST(%s AS %s) AS %[1]s", duckdb.Ident(c.name), c.sqlType))
+		v.columns[c.name] = c.doc
+	}
+	type key struct {
+		scenario string
+		of       variant.Variant
+	}
+	var rows []string
+	seen := map[key]bool{}
+	for _, f := range files {
+		if k := (key{f.Scenario, f.Variant}); !f.Variant.IsZero() && !seen[k] {
+			seen[k] = true
+			rows = append(rows, "("+strings.Join(variantRow(f), ", ")+")")
+		}
+	}
+	where := ""
+	if rows == nil {
+		rows = []string{"(" + strings.TrimSuffix(strings.Repeat("NULL, ", len(names)), ", ") + ")"}
+		where = " WHERE false"
+	}
+	v.sql = "SELECT " + strings.Join(casts, ", ") + " FROM (VALUES " + strings.Join(rows, ", ") + ") AS v(" +
+		strings.Join(names, ", ") + ")" + where
+	return v
+}
+
+// variantRow returns the row of view variants for the variant of a file, as SQL.
+func variantRow(f File) []string {
+	orNull := func(known bool, value any) string {
+		if !known {
+			return "NULL"
+		}
+		return fmt.Sprint(value)
+	}
+	v := f.Variant
+	return []string{
+		duckdb.Quote(f.Scenario), duckdb.Quote(v.String()), duckdb.Quote(v.Estimator),
+		orNull(v.Passes > 0, v.Passes), orNull(v.ClusterError > 0, v.ClusterError), orNull(v.Sampled(), v.Windows),
+		fmt.Sprint(v.Confidence()), fmt.Sprint(v.WholeNetwork()), fmt.Sprint(f.Answer),
+	}
+}
