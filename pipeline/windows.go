@@ -33,7 +33,7 @@ func DeriveWindows(
 	if err != nil {
 		return nil, err
 	}
-	spec.ScenarioID = lake.ScenarioID(scenario.IDOf(spec.Canonical))
+	spec.ScenarioID = lake.WindowsID(scenario.IDOf(spec.Canonical))
 	spec.Name = fmt.Sprintf("%s, %d windows", base.Spec.Name, len(w.Spans))
 	spec.Aliases = nil
 	spec.Named = nil

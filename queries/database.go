@@ -125,7 +125,7 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 	if o.Few {
 		macros = inMemoryMacros
 	}
-	all, err := views(o.Files, root+string(filepath.Separator), macros)
+	all, err := views(o.Files, lakeFiles{root: root}, macros)
 	if err != nil {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
@@ -456,6 +456,9 @@ type File struct {
 	Variant  variant.Variant // zero for a table that has none
 	Workload string          // empty for a table of a scenario
 	Path     string          // relative to the lake, with slashes
+	// Version is the schema version of the manifest that lists the file; 0 is the current one. Columns that are
+	// newer have empty values.
+	Version int
 	// Answer is set if the variant is the answer of its scenario, which views without _all show.
 	Answer bool
 }

@@ -1,8 +1,13 @@
 package queries
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"parsimon/queries/duckdb"
+	"parsimon/schema"
 	"parsimon/schema/variant"
 )
 
@@ -34,5 +39,36 @@ func TestVariantsView(t *testing.T) {
 	got = sqlCSV(t, open(t, lake, Options{Files: files[5:]}), "SELECT count(*) AS n FROM variants")
 	if got != "n\n0\n" {
 		t.Errorf("without estimates: %s", got)
+	}
+}
+
+// Answers of an older version are read where their columns suffice. Columns that are newer are empty.
+func TestOldFilesLackNewColumns(t *testing.T) {
+	lake := makeKnownLake(t)
+	raw := rawDB(t)
+	path := filepath.Join(lake, "workloads", "workload=old")
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := raw.Exec("COPY (SELECT 1::INTEGER AS source, 'a.log' AS file, 'd' AS digest, 7::BIGINT AS rows, " +
+		"5::BIGINT AS records, 2::BIGINT AS rejects, 0::BIGINT AS set_aside) TO " +
+		duckdb.Quote(filepath.Join(path, "part-00000.parquet")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := File{Table: "workloads", Workload: "old", Path: "workloads/workload=old/part-00000.parquet"}
+	for version, want := range map[int]string{15: "rows,second_directions\n7,0\n", schema.Version: "second_directions"} {
+		file.Version = version
+		db := open(t, lake, Options{Files: []File{file}})
+		answer, err := db.SQL(t.Context(), "SELECT rows, second_directions FROM workloads")
+		if err != nil {
+			if version == schema.Version && strings.Contains(err.Error(), want) {
+				continue
+			}
+			t.Fatalf("version %d: %v", version, err)
+		}
+		if got := sqlCSV(t, db, "SELECT rows, second_directions FROM workloads"); got != want || len(answer.Rows) != 1 {
+			t.Errorf("version %d: %s", version, got)
+		}
 	}
 }

@@ -47,10 +47,9 @@ func intervalsByGroup(suffix string) view {
 }
 
 // views returns the views of the catalog in an order in which they can be created: table macros, tables,
-// variants, size_bins and intervals_by_group, and questions. base precedes the paths of the files; it is empty, or the
-// path of the lake with a slash. The view of a table without files is empty, with the columns and types of
-// the table.
-func views(files []File, base string, macros macroFolder) ([]view, error) {
+// variants, size_bins and intervals_by_group, and questions. The view of a table without files is empty,
+// with the columns and types of the table.
+func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 	answers := map[string]string{}
 	byView := map[string][]File{}
 	for _, f := range files {
@@ -77,7 +76,7 @@ func views(files []File, base string, macros macroFolder) ([]view, error) {
 			if v.Answer {
 				name = "answer of " + name
 			}
-			of := tableView(t, v, byView[name], base, answers)
+			of := tableView(t, v, byView[name], lake, answers)
 			if i > 0 { // comments need a statement for each column, a sixth of the time to write a catalog
 				of.columns = nil
 				of.comment = of.comment + " Its columns are those of view " + t.Name + "."
@@ -103,7 +102,7 @@ func views(files []File, base string, macros macroFolder) ([]view, error) {
 //
 // with UNION ALL between them. DuckDB pushes conditions on the ids into every group, and does not open the
 // files of groups for which they are false. The view scenarios also has column answer.
-func tableView(t schema.Table, v schema.View, files []File, base string, answers map[string]string) view {
+func tableView(t schema.Table, v schema.View, files []File, lake lakeFiles, answers map[string]string) view {
 	hive := v.Hive
 	if t.Name == schema.Scenarios.Name {
 		hive = append(slices.Clone(hive), answerColumn)
@@ -113,10 +112,10 @@ func tableView(t schema.Table, v schema.View, files []File, base string, answers
 		result.sql = result.empty
 		return result
 	}
-	var ids []string               // of each group, as SQL
-	paths := map[string][]string{} // by ids
+	var groups []string            // columns of each group, as SQL
+	paths := map[string][]string{} // by group
 	for _, f := range files {
-		var group string
+		group := columnsIn(t, f.Version)
 		for _, column := range hive {
 			value := duckdb.Quote(f.id(column))
 			if column == answerColumn {
@@ -128,16 +127,52 @@ func tableView(t schema.Table, v schema.View, files []File, base string, answers
 			group += ", " + value + " AS " + duckdb.Ident(column)
 		}
 		if _, known := paths[group]; !known {
-			ids = append(ids, group)
+			groups = append(groups, group)
 		}
-		paths[group] = append(paths[group], base+f.Path)
-		result.files = append(result.files, base+f.Path)
+		paths[group] = append(paths[group], f.Path)
+		result.files = append(result.files, lake.path(f.Path))
 	}
-	columns := names.Of(t.Columns, func(c schema.Column) string { return duckdb.Ident(c.Name) })
-	result.sql = unionAll(names.Of(ids, func(group string) string {
-		return "SELECT " + strings.Join(columns, ", ") + group + " FROM " + duckdb.ScanParquet(paths[group]...)
+	result.sql = unionAll(names.Of(groups, func(group string) string {
+		return "SELECT " + group + " FROM " + lake.scan(paths[group])
 	}))
 	return result
+}
+
+// columnsIn returns the columns of a table in files of a schema version, as SQL.
+func columnsIn(t schema.Table, version int) string {
+	return strings.Join(names.Of(t.Columns, func(c schema.Column) string {
+		name := duckdb.Ident(c.Name)
+		if t.In(cmp.Or(version, schema.Version), c.Name) {
+			return name
+		}
+		return fmt.Sprintf("CAST(%s AS %s) AS %s", c.EmptyValue(), sqlType(c.Type), name)
+	}), ", ")
+}
+
+// lakeFiles says how views find the files of a lake.
+type lakeFiles struct {
+	root    string // absolute path
+	movable bool   // through the macro lake_files, which the catalog has
+}
+
+// path returns the absolute path of a file.
+func (l lakeFiles) path(relative string) string {
+	return l.root + string(filepath.Separator) + relative
+}
+
+// scan returns a table function call that reads files.
+func (l lakeFiles) scan(relative []string) string {
+	if l.movable {
+		return duckdb.ScanParquetIn("lake_files", relative...)
+	}
+	return duckdb.ScanParquet(names.Of(relative, l.path)...)
+}
+
+// macro returns the macro lake_files(paths), which returns paths in the lake: in the directory that the user
+// has assigned to the variable lake or else where the lake was when its catalog was written.
+func (l lakeFiles) macro() string {
+	return "lake_files(paths) AS list_transform(paths, lambda path: coalesce(getvariable('lake'), " +
+		duckdb.Quote(l.root) + ") || '/' || path)"
 }
 
 // answerColumn is the column of view scenarios with the variant that views without _all show.
@@ -270,9 +305,10 @@ func sizeBinMacro() string { return "size_bin_of(bytes) AS " + sizebin.Case("byt
 // CatalogFile is the name of the catalog in a lake. It is a DuckDB database with views and macros only.
 const CatalogFile = "parsimon.duckdb"
 
-// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. Paths in it are absolute,
-// so that it can be opened from any directory. If the lake is moved, it must be written again. The file is
-// replaced by one rename: readers see the old catalog or the new one.
+// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. It can be opened from any
+// directory. If the lake was moved, the statement SET VARIABLE lake = 'DIRECTORY' makes the views find their
+// files until a command of the program writes them again. The file is replaced by one rename: readers see the
+// old catalog or the new one.
 //
 // The catalog must be written again whenever files are added or removed. It is written to directory temp of
 // the lake, which must not exist. A killed process leaves this directory behind.
@@ -304,7 +340,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	made := filepath.Join(dir, CatalogFile)
 	to := filepath.Join(root, CatalogFile)
-	if err := createCatalog(made, all); err != nil {
+	if err := createCatalog(made, lakeFiles{root: root}.macro(), all); err != nil {
 		return err
 	}
 	// After a power failure, either the old or the new file exists, complete.
@@ -320,7 +356,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 // viewsOf returns the absolute path of a lake and the views over files of it.
 func viewsOf(lake string, files []File) (root string, all []view, err error) {
 	if root, err = lakeRoot(lake); err == nil {
-		all, err = views(files, root+string(filepath.Separator), boundedMacros)
+		all, err = views(files, lakeFiles{root: root, movable: true}, boundedMacros)
 	}
 	return root, all, err
 }
@@ -333,13 +369,13 @@ func flush(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-func createCatalog(path string, all []view) error {
+func createCatalog(path, filesMacro string, all []view) error {
 	return duckdb.Build(path, func(run duckdb.Runner) error {
 		// With a low threshold, the commit writes the file directly, without a log of each view and comment.
 		if err := run("SET checkpoint_threshold = '1KB'; BEGIN"); err != nil {
 			return err
 		}
-		if err := createFunctions(run); err != nil {
+		if err := createFunctions(run, filesMacro); err != nil {
 			return err
 		}
 		if err := createViews(run, all); err != nil {
@@ -370,12 +406,12 @@ func commentView(run duckdb.Runner, v view) error {
 
 // CatalogDigest returns a digest of the catalog's views over the files. Equal digests mean equal views.
 func CatalogDigest(lake string, files []File) (string, error) {
-	_, all, err := viewsOf(lake, files)
+	root, all, err := viewsOf(lake, files)
 	if err != nil {
 		return "", err
 	}
 	h := xxh3.New()
-	for _, text := range functions() {
+	for _, text := range append(functions(), lakeFiles{root: root}.macro()) {
 		_, _ = h.WriteString(text + "\x00") // never fails
 	}
 	for _, v := range all {
@@ -417,8 +453,9 @@ func macro(file string) string {
 
 var sqlComment = regexp.MustCompile(`(?m)^\s*--.*\n`)
 
-func createFunctions(run duckdb.Runner) error {
-	for _, text := range functions() {
+// createFunctions creates the scalar macros of the catalog, and others.
+func createFunctions(run duckdb.Runner, others ...string) error {
+	for _, text := range append(functions(), others...) {
 		if err := run("CREATE MACRO " + text); err != nil {
 			return fmt.Errorf("macro %.20s: %w", text, err)
 		}

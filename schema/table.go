@@ -5,7 +5,7 @@
 //	LAKE/TABLE/scenario=ID/variant=NAME/part-NNNNN.parquet      method           tables_method.go
 //	                                                            results          tables_answers.go
 //	                                                            comparisons      tables_compare.go
-//	LAKE/TABLE/workload=ID/part-NNNNN.parquet                   ingested traces  tables_workload.go
+//	LAKE/FOLDER/workload=ID/part-NNNNN.parquet                  ingested traces  tables_workload.go
 //
 // Only stages of a running estimate read the temporary tables of the method.
 //
@@ -15,6 +15,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -29,6 +30,23 @@ const (
 	VersionKey = "parsimon.schema_version"
 	TableKey   = "parsimon.table"
 )
+
+// Names of columns that the files of a table have beside Columns. The views have scenario, variant and workload
+// instead, and the paths have them, too. Readers that take a folder NAME=VALUE for a column of type category
+// refuse a file with a column of the same name.
+const (
+	ScenarioKey = "scenario_id"
+	VariantKey  = "variant_name"
+	WorkloadKey = "workload_id"
+	StartTime   = "start_time" // start_ns as a timestamp in microseconds
+	StartDay    = "start_day"  // the day of start_time, as a date
+)
+
+// HasStart reports whether files of the table have columns StartTime and StartDay. Both are computed from
+// start_ns, in UTC from 1970.
+func (t Table) HasStart() bool {
+	return !t.Temporary && slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == "start_ns" })
+}
 
 // Column is one column of a table. Unit is empty for ids, counts, labels and ratios.
 type Column struct {
@@ -52,6 +70,9 @@ type Table struct {
 	// Temporary is set for tables that stages of an estimate exchange. They have no view, and are removed when
 	// no stage needs them any longer.
 	Temporary bool `json:"-"`
+	// Shared is set if scenarios share the files of their base or workload by hard links, so that no column can
+	// name the scenario.
+	Shared bool `json:"-"`
 	// Published is set if a command writes the table, not a stage of an estimate.
 	Published bool `json:"-"`
 	// Variant is set if the rows depend on how an estimate was made. Such a table is partitioned by scenario and
@@ -105,6 +126,27 @@ func (t Table) OfAnswer() bool {
 	return t.Variant && !t.Temporary && !t.Published && t.Name != ExactFCTs.Name && t.Name != ExactHops.Name
 }
 
+// workloadPrefix begins the names of folders and views with the rows of workloads, if the table also exists for
+// scenarios.
+const workloadPrefix = "workload_"
+
+// WorkloadName returns the name of the folder, and of the view, that has the table's rows of workloads. It is
+// not the folder of the rows of scenarios, because readers expect the same NAME=VALUE folders in all of a table.
+func (t Table) WorkloadName() string {
+	if t.Scope == OfBoth {
+		return workloadPrefix + t.Name
+	}
+	return t.Name
+}
+
+// Folders returns the names of all folders of the table.
+func (t Table) Folders() []string {
+	if t.Scope == OfBoth {
+		return []string{t.Name, t.WorkloadName()}
+	}
+	return []string{t.Name}
+}
+
 // Views returns the views of the table: one for each of its scopes, and none if it is temporary. If OfAnswer
 // is true, there is a view of the answers and one of all variants.
 func (t Table) Views() []View {
@@ -122,7 +164,7 @@ func (t Table) Views() []View {
 	case t.Scope == OfWorkload:
 		return []View{{t.Name, workload, false}}
 	case t.Scope == OfBoth:
-		return []View{{t.Name, hive, false}, {"workload_" + t.Name, workload, false}}
+		return []View{{t.Name, hive, false}, {t.WorkloadName(), workload, false}}
 	}
 	return []View{{t.Name, hive, false}}
 }
@@ -175,6 +217,16 @@ func ByName(name string) (Table, error) {
 		}
 	}
 	return Table{}, fmt.Errorf("no table %q in the lake", name)
+}
+
+// ByFolder returns the table that has a folder of that name.
+func ByFolder(folder string) (Table, error) {
+	for _, t := range Tables() {
+		if slices.Contains(t.Folders(), folder) {
+			return t, nil
+		}
+	}
+	return Table{}, fmt.Errorf("no table %q in the lake", folder)
 }
 
 // Batches is a stream of record batches of one table.

@@ -55,7 +55,7 @@ var (
 	}
 	Flows = Table{
 		Name: "flows", Doc: "Flows of the workload.",
-		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Scope: OfBoth,
+		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{"start_ns", "flow_id"}, Scope: OfBoth, Shared: true,
 		Columns: []Column{
 			{"flow_id", i64, false, "",
 				"id in the flow file; flows of services are numbered from 0 by start time, those of job n from n × 2^40"},
@@ -78,6 +78,7 @@ var (
 		Doc: "Flows that wait for others. A flow starts when all flows that it waits for have been delivered and the " +
 			"delays have passed, but not before its start_ns in flows. Empty if no flow waits.",
 		Grain: "flow × flow that it waits for", Key: []string{"flow_row", "after_row"}, Sort: []string{"flow_row"},
+		Shared: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
 			{"flow_id", i64, false, "", "flow that waits"},
@@ -88,7 +89,7 @@ var (
 	}
 	JobFlows = Table{
 		Name: "job_flows", Doc: "The job, the iteration and the purpose of each flow of a job. Empty if the scenario has no jobs.",
-		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"},
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"}, Shared: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
 			{"flow_id", i64, false, "", "flow"},
@@ -100,7 +101,7 @@ var (
 	Rejects = Table{
 		Name: "rejects", Doc: "Rows of flow files that cannot be simulated.",
 		Grain: "direction of an input row", Key: []string{"file", "row", "reverse"}, Sort: []string{"file", "row", "reverse"},
-		Scope: OfBoth,
+		Scope: OfBoth, Shared: true,
 		Columns: []Column{
 			{"file", str, false, "", "input file"},
 			{"row", i64, false, "", "row in the file, from 1"},

@@ -6,6 +6,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,7 +43,8 @@ func Committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[
 				err = errors.Join(err, terr)
 				continue
 			}
-			file := queries.File{Table: t.Name, Path: f.Path, Scenario: string(m.Scenario), Workload: string(m.Workload)}
+			file := queries.File{Table: t.Name, Path: f.Path, Scenario: string(m.Scenario), Workload: string(m.Workload),
+				Version: cmp.Or(f.Version, m.SchemaVersion)}
 			if t.Variant {
 				file.Variant = m.Variant
 			}

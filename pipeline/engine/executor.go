@@ -484,7 +484,7 @@ func (t *Attempt) Sink(table schema.Table) schema.Sink {
 	if !t.stage.WritesTable(table) {
 		return nil
 	}
-	w, err := t.session.Create(table, t.stage.Place.File(table, t.N))
+	w, err := t.session.Create(table, t.stage.Place, t.stage.Place.File(table, t.N))
 	if err != nil {
 		t.err = err
 		return failedSink{err}

@@ -29,18 +29,28 @@ type DataFile struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"xxh3"` // of the file's bytes
+	// Version is the schema version of the file. 0 stands for that of the manifest, or for a file that has all
+	// columns of that version.
+	Version int `json:"schema_version,omitempty"`
 
 	written bool // by this process
 }
 
 // Table returns the table that the file belongs to.
 func (d DataFile) Table() (schema.Table, error) {
-	name, _, _ := strings.Cut(d.Path, "/")
-	return schema.ByName(name)
+	return schema.ByFolder(d.folder())
+}
+
+// folder returns the folder of the table that the file belongs to.
+func (d DataFile) folder() string {
+	folder, _, _ := strings.Cut(strings.TrimPrefix(d.Path, hiddenDir+"/"), "/")
+	return folder
 }
 
 // Of reports whether the file belongs to a table.
-func (d DataFile) Of(t schema.Table) bool { return strings.HasPrefix(d.Path, t.Name+"/") }
+func (d DataFile) Of(t schema.Table) bool {
+	return slices.Contains(t.Folders(), d.folder())
+}
 
 // FilesOf returns the files of one table, in order.
 func FilesOf(files []DataFile, t schema.Table) []DataFile {
@@ -218,15 +228,15 @@ type Writer struct {
 	done    bool
 }
 
-// Create creates an unfinished file, which Commit installs at a lake-relative path. If that path exists,
-// Commit installs the file beside it.
-func (s *Session) Create(t schema.Table, path string) (*Writer, error) {
+// Create creates an unfinished file of a place, which Commit installs at a lake-relative path. If that path
+// exists, Commit installs the file beside it.
+func (s *Session) Create(t schema.Table, p Place, path string) (*Writer, error) {
 	f, tmp, err := s.createTemp(t.Name, "parquet")
 	if err != nil {
 		return nil, err
 	}
 	hash := xxh3.New()
-	w := parquet.NewWriter(t, io.MultiWriter(f, hash))
+	w := parquet.NewWriter(t, io.MultiWriter(f, hash), p.keys(t)...)
 	return &Writer{session: s, path: path, tmp: tmp, file: f, hash: hash, encoder: w}, nil
 }
 
@@ -336,9 +346,9 @@ func (w *Writer) Abandon() {
 	}
 }
 
-// WriteFile writes one complete file of a table.
-func (s *Session) WriteFile(t schema.Table, path string, recs ...arrow.Record) (DataFile, error) {
-	w, err := s.Create(t, path)
+// WriteFile writes one complete file of a table of a place.
+func (s *Session) WriteFile(t schema.Table, p Place, path string, recs ...arrow.Record) (DataFile, error) {
+	w, err := s.Create(t, p, path)
 	if err != nil {
 		return DataFile{}, err
 	}
@@ -443,10 +453,11 @@ func (s *Session) RemovePlace(p Place) error {
 		return err
 	}
 	var errs error
-	for _, t := range schema.Tables() {
-		errs = errors.Join(errs, s.root.RemoveAll(t.Name+"/"+p.owner()))
-		_ = s.root.Remove(t.Name) // if it is empty now
+	for _, folder := range p.folders() {
+		errs = errors.Join(errs, s.root.RemoveAll(folder+"/"+p.owner()))
+		_ = s.root.Remove(folder) // if it is empty now
 	}
+	_ = s.root.Remove(hiddenDir) // likewise
 	if errs != nil {
 		return errs
 	}
@@ -466,10 +477,23 @@ func (s *Session) RemovePlace(p Place) error {
 	return s.root.RemoveAll(p.StatePath())
 }
 
+// folders returns the folders that can have tables of the place, also in a lake of an older version.
+func (p Place) folders() (all []string) {
+	for _, t := range schema.Tables() {
+		all = append(all, t.Folders()...)
+	}
+	if p.Scenario.Hidden() {
+		for i := range all {
+			all[i] = hiddenDir + "/" + all[i]
+		}
+	}
+	return all
+}
+
 // A FileUsage describes one file of a scenario or workload.
 type FileUsage struct {
 	Path     string // relative to the lake
-	Table    string // the name of the table, or _state
+	Table    string // the folder of the table, or _state
 	Bytes    int64
 	Links    uint64 // number of hard links: scenarios that share the file
 	Identity Identity
@@ -488,11 +512,7 @@ func identityOf(info fs.FileInfo) Identity {
 
 // EachFile calls do for every file of a scenario or workload, both of its tables and of its state.
 func (l *Lake) EachFile(p Place, do func(f FileUsage) error) error {
-	dirs := []string{stateDir}
-	for _, t := range schema.Tables() {
-		dirs = append(dirs, t.Name)
-	}
-	for _, dir := range dirs {
+	for _, dir := range append([]string{stateDir}, p.folders()...) {
 		err := fs.WalkDir(l.root.FS(), dir+"/"+p.owner(), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
@@ -589,7 +609,7 @@ func (c *FlowWriter) path() string { return c.place.File(schema.Flows, len(c.fil
 func (c *FlowWriter) Write(rec arrow.Record) error {
 	for at := int64(0); at < rec.NumRows(); {
 		if c.open == nil {
-			w, err := c.session.Create(schema.Flows, c.path())
+			w, err := c.session.Create(schema.Flows, c.place, c.path())
 			if err != nil {
 				return err
 			}

@@ -96,7 +96,7 @@ func TestWriteErrorLeavesNothing(t *testing.T) {
 	s := lock(t, l, at)
 	for _, table := range []schema.Table{schema.Nodes, schema.HopObservations} {
 		path := at.File(table, 0)
-		w, err := s.Create(table, path)
+		w, err := s.Create(table, at, path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func Example() {
 	fcts := array.NewRecord(schema.SenderFCTs.Arrow(), []arrow.Array{columns.Of([]int64{0, 1}), columns.Of([]int64{9000, 9500}),
 		columns.Of([]int64{8000, 8000})}, 2)
 	defer fcts.Release()
-	file, err := session.WriteFile(schema.SenderFCTs, place.File(schema.SenderFCTs, 0), fcts)
+	file, err := session.WriteFile(schema.SenderFCTs, place, place.File(schema.SenderFCTs, 0), fcts)
 	check(err)
 	fmt.Println(file.Path, file.Rows, "rows")
 	_, found, err := l.ReadManifest(place)

@@ -53,7 +53,7 @@ func write(t *testing.T, s *Session, p Place, table schema.Table, n, rowCount in
 	t.Helper()
 	rec := rows(table, uint64(n), rowCount)
 	defer rec.Release()
-	d, err := s.WriteFile(table, p.File(table, n), rec)
+	d, err := s.WriteFile(table, p, p.File(table, n), rec)
 	if err != nil {
 		t.Fatal(err)
 	}

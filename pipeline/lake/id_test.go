@@ -44,7 +44,7 @@ func TestPlacePaths(t *testing.T) {
 		{ofFlow.File(schema.Flows, 0), "flows/scenario=cafecafecafecafe/part-00000.parquet"},
 		{ofFlow.File(schema.Slowdowns, 3), "slowdowns/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
 		{ofFlow.File(schema.Feedback, 3), "feedback/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
-		{Place{Workload: "day"}.File(schema.Flows, 3), "flows/workload=day/part-00003.parquet"},
+		{Place{Workload: "day"}.File(schema.Flows, 3), "workload_flows/workload=day/part-00003.parquet"},
 		{ofFlow.StatePath("simulate", "plan.json"), "_state/scenario=cafecafecafecafe/variant=flow-3/simulate/plan.json"},
 		{ofFlow.SpecPath(), "_state/scenario=cafecafecafecafe/spec.json"},
 		{Place{Workload: "day"}.WorkloadPath(), "_state/workload=day/workload.json"},

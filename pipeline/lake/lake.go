@@ -1,7 +1,8 @@
 // Package lake stores tables in a directory of hive-partitioned Parquet files:
 //
 //	LAKE/<table>/scenario=<id>[/variant=<name>]/part-NNNNN.parquet   results
-//	LAKE/<table>/workload=<id>/part-NNNNN.parquet                    ingested traces
+//	LAKE/workload_<table>/workload=<id>/part-NNNNN.parquet           ingested traces
+//	LAKE/_windows/<table>/scenario=windows-<id>/...                  of hidden scenarios: windows of a sample
 //	LAKE/parsimon.duckdb                                             views over the tables
 //	LAKE/_state/scenario=<id>[/variant=<name>]/manifest.json         data files that readers see (manifest.go)
 //	LAKE/_state/scenario=<id>[/variant=<name>]/...                   complete tasks; JSON with a digest (manifest.go)
@@ -55,33 +56,54 @@ type Lake struct {
 	footers  *parquet.Footers
 	verified *sync.Map      // of verifiedFile
 	bounds   parquet.Bounds // nil until Within
+	version  int            // of the schema; 0: OpenAnyVersion
 }
 
 // Open opens the lake in a directory. If create is set and the directory does not exist, Open creates it. If
-// a program with another schema version has written the lake, the error is a *VersionError.
+// a program with a schema version that this program does not read has written the lake, the error is a
+// *VersionError. A lake of an older version is opened for reading: its locks return a *VersionError.
 func Open(dir string, create bool) (*Lake, error) {
 	l, err := OpenAnyVersion(dir, create)
 	if err != nil {
 		return nil, err
 	}
-	return l, l.checkVersion()
+	if l.version, err = l.readVersion(); err != nil {
+		return nil, err
+	}
+	if !schema.Readable(l.version) {
+		return nil, &VersionError{l.path, l.version}
+	}
+	return l, nil
 }
 
-// checkVersion reads one manifest. All manifests of a lake have the same version.
-func (l *Lake) checkVersion() error {
+// Version returns the schema version of the lake. It is 0 if OpenAnyVersion opened the lake.
+func (l *Lake) Version() int { return l.version }
+
+// Old reports whether the lake has an older schema version, so that it can only be read.
+func (l *Lake) Old() bool { return l.version != 0 && l.version != schema.Version }
+
+// readVersion reads one manifest. All manifests of a lake have the same version, except while it is upgraded,
+// which ends with the manifest that is read here. A lake without manifests has the current version.
+func (l *Lake) readVersion() (int, error) {
 	places, err := l.places()
 	for _, p := range places {
-		var m Manifest
-		found, err := l.ReadState(p.StatePath(manifestFile), &m)
-		switch {
-		case !found || err != nil:
-			continue
-		case m.SchemaVersion != schema.Version:
-			return &VersionError{l.path, m.SchemaVersion}
+		var m struct {
+			SchemaVersion int `json:"schema_version"`
 		}
-		return nil
+		if found, err := l.ReadState(p.StatePath(manifestFile), &m); found && err == nil {
+			return m.SchemaVersion, nil
+		}
 	}
-	return err
+	return schema.Version, err
+}
+
+// checkWritable returns an error for a lake of an older version. Commands that work on lakes of all versions
+// may write.
+func (l *Lake) checkWritable() error {
+	if l.Old() {
+		return &VersionError{l.path, l.version}
+	}
+	return nil
 }
 
 // OpenAnyVersion is Open for commands that can list and remove files of any version.
@@ -220,15 +242,28 @@ func (l *Lake) openRegular(path string) (*os.File, error) {
 }
 
 // A ScenarioID identifies a scenario. It consists of the first 16 hexadecimal digits of the SHA-256 of the
-// scenario's canonical form.
+// scenario's canonical form. The ids of hidden scenarios begin with windowsPrefix.
 type ScenarioID string
 
 // A WorkloadID identifies an ingested workload. It has up to 64 letters, digits, dots, dashes and
 // underscores.
 type WorkloadID string
 
+// windowsPrefix begins the ids of hidden scenarios: those that consist of windows of time of another one.
+const windowsPrefix = "windows-"
+
+// hiddenDir is the folder of the tables of hidden scenarios. Whoever reads all files of a table's own folder
+// does not find them.
+const hiddenDir = "_windows"
+
+// WindowsID returns the id of a hidden scenario from the hash of its canonical form.
+func WindowsID(hash string) ScenarioID { return ScenarioID(windowsPrefix + hash) }
+
+// Hidden reports whether the id is that of a hidden scenario.
+func (id ScenarioID) Hidden() bool { return strings.HasPrefix(string(id), windowsPrefix) }
+
 var (
-	scenarioPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+	scenarioPattern = regexp.MustCompile(`^(` + windowsPrefix + `)?[0-9a-f]{16}$`)
 	workloadPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
@@ -280,11 +315,43 @@ func (p Place) String() string {
 
 // Dir returns the lake-relative directory of the place's files of a table.
 func (p Place) Dir(t schema.Table) string {
+	if p.Workload != "" {
+		return t.WorkloadName() + "/" + p.owner()
+	}
 	dir := t.Name + "/" + p.owner()
-	if t.Variant && p.Workload == "" {
+	if p.Scenario.Hidden() {
+		dir = hiddenDir + "/" + dir
+	}
+	if t.Variant {
 		dir += "/variant=" + p.Variant.String()
 	}
 	return dir
+}
+
+// dirIn is Dir for a lake of another version.
+func (p Place) dirIn(version int, t schema.Table) string {
+	if p.Workload != "" && version < schema.WorkloadFolders {
+		return t.Name + "/" + p.owner()
+	}
+	return p.Dir(t)
+}
+
+// keys returns the columns of a table's files that identify the place. Files that scenarios share, and those of
+// temporary tables, have none.
+func (p Place) keys(t schema.Table) []parquet.Key {
+	switch {
+	case t.Temporary || t.Shared:
+		return nil
+	case p.Workload != "":
+		return []parquet.Key{{Column: schema.WorkloadKey, Value: string(p.Workload)}}
+	case t.Variant:
+		return []parquet.Key{
+			{Column: schema.ScenarioKey, Value: string(p.Scenario)}, {Column: schema.VariantKey, Value: p.Variant.String()},
+		}
+	case t.Name == schema.Scenarios.Name: // it has the column anyway
+		return nil
+	}
+	return []parquet.Key{{Column: schema.ScenarioKey, Value: string(p.Scenario)}}
 }
 
 // File returns the lake-relative path of data file n of a table.

@@ -54,6 +54,9 @@ func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 }
 
 func (l *Lake) session(ctx context.Context, p Place, how int, patience time.Duration) (*Session, error) {
+	if err := l.checkWritable(); err != nil {
+		return nil, err
+	}
 	f, err := l.lock(ctx, p, how, patience)
 	if err != nil {
 		return nil, err

@@ -106,7 +106,7 @@ func TestLockRemovesUnfinishedFiles(t *testing.T) {
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is still there: %v", left, err)
 	}
-	w, err := s.Create(schema.Nodes, at.File(schema.Nodes, 0))
+	w, err := s.Create(schema.Nodes, at, at.File(schema.Nodes, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (m Manifest) check(p Place) error {
 	if m.Place != p {
 		return fmt.Errorf("it is the manifest of %s", m.Place)
 	}
-	if m.SchemaVersion != schema.Version {
+	if !schema.Readable(m.SchemaVersion) {
 		return &VersionError{p.String(), m.SchemaVersion}
 	}
 	for _, f := range m.Files {
@@ -50,7 +50,9 @@ func (m Manifest) check(p Place) error {
 		if err != nil {
 			return err
 		}
-		if dir, name := filepath.Split(f.Path); dir != p.Dir(t)+"/" || !strings.HasPrefix(name, "part-") || strings.ContainsAny(name, `*?[]\:`) || t.Temporary {
+		dir, name := filepath.Split(f.Path)
+		named := strings.HasPrefix(name, "part-") && !strings.ContainsAny(name, `*?[]\:`)
+		if dir != p.dirIn(m.SchemaVersion, t)+"/" || !named || t.Temporary {
 			return fmt.Errorf("it names file %q", f.Path)
 		}
 	}
@@ -65,9 +67,13 @@ type VersionError struct {
 
 // Error says what the user can do.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("%s has schema version %d, this program reads and writes version %d: make it again in a new lake, "+
+	if schema.Readable(e.Version) {
+		return fmt.Sprintf("%s has schema version %d, this program writes version %d: upgrade it first (parsimon upgrade); "+
+			"parsimon query, report, status, du and rm work without that", e.Of, e.Version, schema.Version)
+	}
+	return fmt.Sprintf("%s has schema version %d, this program reads versions %d to %d: make it again in a new lake, "+
 		"or use the program that wrote it. Its Parquet files stay readable, and parsimon du and rm work", e.Of, e.Version,
-		schema.Version)
+		schema.OldestVersion, schema.Version)
 }
 
 // ReadManifest reads the manifest of a place. If there is none, found is false.
@@ -126,6 +132,9 @@ func (l *Lake) variantsOf(p Place) (all []Place, err error) {
 // nothing. It replaces a damaged manifest, but not a manifest of another schema version.
 func (s *Session) Commit(p Place, files []DataFile) error {
 	old, found, err := s.ReadManifest(p)
+	if err == nil && found && old.SchemaVersion != schema.Version {
+		return &VersionError{p.String(), old.SchemaVersion}
+	}
 	if other := (*VersionError)(nil); errors.As(err, &other) || IsReadError(err) {
 		return err
 	}
@@ -140,6 +149,10 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	}
 	if len(files) == 0 && !found {
 		return nil
+	}
+	files, err = s.withVersions(files)
+	if err != nil {
+		return err
 	}
 	var changed []string
 	dirs := map[string]bool{}
@@ -159,6 +172,32 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 		return err
 	}
 	return s.WriteStateDurably(p.StatePath(manifestFile), Manifest{schema.Version, p, files})
+}
+
+// withVersions returns files with the versions of those that lack columns of their table.
+func (s *Session) withVersions(files []DataFile) ([]DataFile, error) {
+	files = slices.Clone(files)
+	for i, f := range files {
+		t, err := f.Table()
+		if err != nil {
+			return nil, err
+		}
+		if f.written || f.Version != 0 || !t.Grew() {
+			continue
+		}
+		in, err := s.openRegular(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		version, err := s.footers.Version(f.Path, in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		if version != schema.Version {
+			files[i].Version = version
+		}
+	}
+	return files, nil
 }
 
 // syncsAtOnce is the number of files that are synced concurrently, so that the file system can write them to
@@ -221,7 +260,7 @@ func (s *Session) PublishRows(p Place, name string, tables ...arrow.Record) erro
 		if err != nil {
 			return err
 		}
-		d, err := s.WriteFile(t, p.Dir(t)+"/part-"+name+".parquet", rec)
+		d, err := s.WriteFile(t, p, p.Dir(t)+"/part-"+name+".parquet", rec)
 		rec.Release()
 		if err != nil {
 			return err
@@ -253,9 +292,9 @@ func (s *Session) RemoveUnlisted(p Place, keep func(path string) bool) error {
 		}
 		return s.root.Remove(f.Path)
 	})
-	for _, t := range schema.Tables() { // directories of tables that are empty now
-		_ = s.root.Remove(t.Name + "/" + p.owner())
-		_ = s.root.Remove(t.Name)
+	for _, folder := range p.folders() { // those that are empty now
+		_ = s.root.Remove(folder + "/" + p.owner())
+		_ = s.root.Remove(folder)
 	}
 	return err
 }

@@ -99,11 +99,11 @@ func TestManifestsAreChecked(t *testing.T) {
 	path := at.StatePath(manifestFile)
 	for want, m := range map[string]Manifest{
 		"it is the manifest of scenario beefbeefbeefbeef": {SchemaVersion: schema.Version, Place: Of("beefbeefbeefbeef")},
-		"has schema version 1, this program":              {SchemaVersion: 1, Place: at},
-		"no table":                                        {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "../etc/passwd"}}},
-		`it names file "nodes/../../x.parquet"`:           {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
-		`it names file "nodes/scenario=beef`:              {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
-		`part-*.parquet"`:                                 {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
+		"has schema version 1, this program reads":        {SchemaVersion: 1, Place: at},
+		"no table":                              {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "../etc/passwd"}}},
+		`it names file "nodes/../../x.parquet"`: {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
+		`it names file "nodes/scenario=beef`:    {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
+		`part-*.parquet"`:                       {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
 		`it names file "feedback`: {SchemaVersion: schema.Version, Place: at,
 			Files: []DataFile{{Path: at.File(schema.Feedback, 0)}}},
 	} {

@@ -71,7 +71,7 @@ func TestLinksOutOfTheLakeAreRefused(t *testing.T) {
 	escapes("reading from a linked directory", err)
 	rec := rows(schema.Nodes, 1, 10)
 	defer rec.Release()
-	_, err = s.WriteFile(schema.Nodes, at.File(schema.Nodes, 7), rec)
+	_, err = s.WriteFile(schema.Nodes, at, at.File(schema.Nodes, 7), rec)
 	escapes("writing into a linked directory", err)
 	if err := s.RemoveTable(schema.Nodes, at); err != nil {
 		t.Error(err)

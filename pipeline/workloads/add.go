@@ -129,7 +129,7 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 
 // adopt makes a file that DuckDB has written data file n of a table.
 func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, error) {
-	w, err := in.session.Create(t, in.place().File(t, n))
+	w, err := in.session.Create(t, in.place(), in.place().File(t, n))
 	if err != nil {
 		return lake.DataFile{}, err
 	}
@@ -238,7 +238,7 @@ func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.Da
 	m.Chunks = make([]Chunk, len(files))
 	loads := make([]lake.DataFile, len(files))
 	return loads, engine.Parallel(ctx, in.Workers, len(files), func(ctx context.Context, i int) error {
-		w, err := in.session.Create(schema.LinkLoads, in.place().File(schema.LinkLoads, m.Next+i))
+		w, err := in.session.Create(schema.LinkLoads, in.place(), in.place().File(schema.LinkLoads, m.Next+i))
 		if err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func (in *ingestion) tables(m *Merged) error {
 	add := func(t schema.Table, record func() arrow.Record) error {
 		rec := record()
 		defer rec.Release()
-		p, err := in.session.WriteFile(t, in.place().File(t, m.Next), rec)
+		p, err := in.session.WriteFile(t, in.place(), in.place().File(t, m.Next), rec)
 		m.Files = append(m.Files, p)
 		return err
 	}

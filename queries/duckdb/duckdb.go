@@ -233,6 +233,11 @@ func ScanParquet(files ...string) string {
 	return "read_parquet([" + quoteList(names.Of(files, EscapeGlob)) + "], hive_partitioning = false)"
 }
 
+// ScanParquetIn is ScanParquet for paths that a macro with a list as its parameter completes.
+func ScanParquetIn(macro string, files ...string) string {
+	return "read_parquet(" + macro + "([" + quoteList(names.Of(files, EscapeGlob)) + "]), hive_partitioning = false)"
+}
+
 // LimitProcess bounds, on Linux, how much memory this process may allocate beyond what it has now: the memory
 // limit plus Allowance. undo restores the former limit; there can be one limit at a time. Without a memory
 // limit, LimitProcess does nothing.

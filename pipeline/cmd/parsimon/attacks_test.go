@@ -185,12 +185,12 @@ func rewrite(t *testing.T, dir, name, key string, value any) {
 func TestOtherSchemaVersion(t *testing.T) {
 	t.Parallel()
 	r := copiedLake(t)
-	rewrite(t, r.lake, "manifest.json", "schema_version", schema.Version-1)
+	rewrite(t, r.lake, "manifest.json", "schema_version", schema.OldestVersion-1)
 	for _, args := range [][]string{
 		{"status"}, {"query", "slowdown_by_size"}, {"query", "--sql", "FROM scenarios"}, {"report", "tiny"},
 		{"run", r.scenario}, {"what-if", "tiny", "--scale", "web=2"}, {"compare", "tiny", "tiny"},
 	} {
-		mustFail(t, failure{exitFailed, "this program reads and writes version", append(args, "--lake", r.lake)})
+		mustFail(t, failure{exitFailed, "this program reads versions", append(args, "--lake", r.lake)})
 	}
 	contains(t, must(t, "du", "--lake", r.lake), r.id)
 	contains(t, must(t, "rm", "tiny", "--lake", r.lake), "removed 1,")

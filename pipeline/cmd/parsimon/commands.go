@@ -71,6 +71,7 @@ func (e *env) commands() []command {
 		{"status", groupLake, 0, 0, false, &statusVerb{env: e}, cobra.NoFileCompletions},
 		{"du", groupLake, 0, 0, false, &usageVerb{env: e}, cobra.NoFileCompletions},
 		{"rm", groupLake, 0, anyNumber, true, &removeVerb{env: e}, scenarios},
+		{"upgrade", groupLake, 0, 0, true, &upgradeVerb{env: e}, cobra.NoFileCompletions},
 		{"stage", groupLake, 1, 2, true, &stageVerb{env: e}, completeStages},
 		{"version", "", 0, 0, false, &versionVerb{env: e}, cobra.NoFileCompletions},
 		{"bench-kernel", "", 0, 0, false, &benchKernelVerb{env: e}, cobra.NoFileCompletions},

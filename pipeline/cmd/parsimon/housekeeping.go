@@ -163,6 +163,36 @@ func removedText(removed []pipeline.OwnerUsage, dry bool) *text.Answer {
 	return a
 }
 
+// An upgradeVerb makes a lake of an older version one of this version.
+type upgradeVerb struct {
+	*env
+	answerFlags
+}
+
+func (v *upgradeVerb) declare(f *pflag.FlagSet) {
+	v.declareLake(f)
+	v.declareForm(f, "text", "json")
+}
+
+func (v *upgradeVerb) run(ctx context.Context, _ []string) error {
+	l, err := v.openLake(lake.OpenAnyVersion)
+	if err != nil {
+		return err
+	}
+	u, err := pipeline.Upgrade(ctx, l)
+	if err != nil {
+		return err
+	}
+	a := &text.Answer{}
+	if len(u.Scenarios)+len(u.Workloads) == 0 {
+		a.Linef("%s has schema version %d: there is nothing to upgrade", l.Path(), u.Version)
+	} else {
+		a.Linef("upgraded %d scenarios and %d workloads to schema version %d; parsimon status says which estimates are of "+
+			"another version of the method", len(u.Scenarios), len(u.Workloads), u.Version)
+	}
+	return v.write(v.stdout, u, a)
+}
+
 // parseAge parses a number of days (30d) or a duration (12h).
 func parseAge(text string) (age time.Duration, err error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -204,12 +234,12 @@ func (v *usageVerb) run(context.Context, []string) error {
 func usageText(u *pipeline.Usage) *text.Answer {
 	a := &text.Answer{}
 	human := func(bytes int64) string { return units.Human(float64(bytes)) + "B" }
-	a.Linef("%-20s %10s %10s %9s  %-24s %s", "scenario, workload", "bytes", "own", "age_days", "name", "largest tables")
+	a.Linef("%-24s %10s %10s %9s  %-24s %s", "scenario, workload", "bytes", "own", "age_days", "name", "largest tables")
 	for _, o := range slices.Concat(u.Owners, u.Workloads) {
 		bySize := func(a, b string) int { return cmp.Compare(o.Tables[b], o.Tables[a]) }
 		tables := slices.SortedFunc(maps.Keys(o.Tables), bySize)
 		largest := names.Of(tables[:min(3, len(tables))], func(t string) string { return t + " " + human(o.Tables[t]) })
-		a.Linef("%-20s %10s %10s %9.1f  %-24s %s", o.ID, human(o.Bytes), human(o.Own), o.AgeDays, o.Name,
+		a.Linef("%-24s %10s %10s %9.1f  %-24s %s", o.ID, human(o.Bytes), human(o.Own), o.AgeDays, o.Name,
 			strings.Join(largest, ", "))
 	}
 	a.Linef("tables and state %s, cache %s", human(u.Bytes), human(u.CacheBytes))
@@ -339,7 +369,7 @@ func describeSchema(tables []schema.Table) *schemaDoc {
 		columns := names.Of(t.Columns, func(c schema.Column) columnDoc { return columnDoc{c, c.Type.String()} })
 		out := tableDoc{Table: t, Columns: columns}
 		for _, v := range t.Views() {
-			files := t.Name + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
+			files := strings.TrimSuffix(v.Name, schema.AllVariants) + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
 			out.Views = append(out.Views, viewDoc{v.Name, v.Hive, files})
 		}
 		d.Tables = append(d.Tables, out)

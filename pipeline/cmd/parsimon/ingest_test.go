@@ -170,7 +170,7 @@ func TestDamagedWorkload(t *testing.T) {
 	id := tr.ingest(t)
 	const all = "SELECT * FROM workload_flows ORDER BY flow_id"
 	good := ask(t, tr.lake, all)
-	flows, err := filepath.Glob(filepath.Join(tr.lake, "flows", "workload="+id, "part-*.parquet"))
+	flows, err := filepath.Glob(filepath.Join(tr.lake, "workload_flows", "workload="+id, "part-*.parquet"))
 	if err != nil || len(flows) == 0 {
 		t.Fatalf("no flows: %v", err)
 	}

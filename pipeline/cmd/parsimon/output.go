@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -223,6 +222,6 @@ func notOfLake(path string) error {
 func ownedByLake(dir, path string) bool {
 	separator := string(filepath.Separator)
 	first, _, below := strings.Cut(strings.TrimPrefix(path, dir+separator), separator)
-	isTable := slices.ContainsFunc(schema.Tables(), func(t schema.Table) bool { return t.Name == first })
-	return below || isTable || strings.HasPrefix(first, queries.CatalogFile) || strings.HasPrefix(first, "_")
+	_, notTable := schema.ByFolder(first)
+	return below || notTable == nil || strings.HasPrefix(first, queries.CatalogFile) || strings.HasPrefix(first, "_")
 }

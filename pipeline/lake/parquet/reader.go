@@ -55,9 +55,10 @@ type Reader struct {
 	err     error
 
 	// Of the open file:
-	file   *os.File
-	meta   *parquet.File
-	groups []rowGroup // not read yet
+	file    *os.File
+	meta    *parquet.File
+	version int        // its schema version
+	groups  []rowGroup // not read yet
 
 	bounds Bounds // of the values; nil: none
 }
@@ -143,7 +144,10 @@ func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err er
 }
 
 func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
-	leaf, _ := r.leaf(c)
+	leaf, ok := r.leaf(c)
+	if !ok {
+		return emptyColumn(c, max(0, to-from)), nil
+	}
 	column, err := r.decoder.read(r.file, g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk), c, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("column %s: %w", c.Name, err)
@@ -227,16 +231,20 @@ func (r *Reader) named(err *error) {
 // checkTable checks that a file belongs to the expected table: schema version, table name and columns.
 func (r *Reader) checkTable() error {
 	if !r.foreign {
-		version, _ := r.meta.Lookup(schema.VersionKey)
-		if want := strconv.Itoa(schema.Version); version != want {
-			return fmt.Errorf("schema version %q, this program reads and writes version %s: estimate the scenario again in a new lake, or use the program the lake was made with", version, want)
+		version, err := versionOf(r.meta)
+		if err != nil {
+			return err
 		}
+		r.version = version
 		if name, _ := r.meta.Lookup(schema.TableKey); name != r.table.Name {
 			return fmt.Errorf("holds table %q, not %s", name, r.table.Name)
 		}
 	}
 	for _, c := range r.table.Columns {
 		leaf, ok := r.leaf(c)
+		if !ok && r.lacks(c) {
+			continue
+		}
 		if !ok {
 			return fmt.Errorf("column %s is missing", c.Name)
 		}
@@ -245,6 +253,32 @@ func (r *Reader) checkTable() error {
 		}
 	}
 	return nil
+}
+
+// versionOf returns the schema version of a file. It returns an error for one that this program does not read.
+func versionOf(meta *parquet.File) (int, error) {
+	text, _ := meta.Lookup(schema.VersionKey)
+	version, err := strconv.Atoi(text)
+	if err != nil || !schema.Readable(version) {
+		return 0, fmt.Errorf("schema version %q, this program reads versions %d to %d: use the program the lake was made "+
+			"with", text, schema.OldestVersion, schema.Version)
+	}
+	return version, nil
+}
+
+// lacks reports whether the open file is older than a column of the table.
+func (r *Reader) lacks(c schema.Column) bool { return !r.foreign && !r.table.In(r.version, c.Name) }
+
+// emptyColumn returns the empty values of a column that the open file lacks.
+func emptyColumn(c schema.Column, rows int64) arrow.Array {
+	b := array.NewBuilder(&Recycled, c.Type)
+	defer b.Release()
+	if c.Nullable {
+		b.AppendNulls(int(rows))
+	} else {
+		b.AppendEmptyValues(int(rows))
+	}
+	return b.NewArray()
 }
 
 // leaf returns a table's column in the open file.
@@ -306,6 +340,15 @@ type footerKey struct {
 // Memory of cached footers, in bytes: the limit, beyond which footers are read every time, and the measured
 // size of one column chunk.
 const maxFooterBytes, columnChunkBytes = 256 << 20, 600
+
+// Version returns the schema version of an open file.
+func (c *Footers) Version(path string, f *os.File) (version int, err error) {
+	meta, err := c.of(path, f)
+	if err != nil {
+		return 0, err
+	}
+	return versionOf(meta)
+}
 
 // of returns the footer of an open file. A nil Footers caches nothing.
 func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {

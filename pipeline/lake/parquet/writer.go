@@ -43,13 +43,20 @@ type Writer struct {
 	limit   int64 // maximum number of rows of a row group
 	group   int64 // number of rows in the open row group
 	rows    int64
+
+	keys   []Key
+	starts int // index of column start_ns, from which columns are derived; -1: none
 }
 
-// NewWriter starts a Parquet file of the table on out.
-func NewWriter(t schema.Table, out io.Writer) *Writer {
+// A Key is a column of a file with one value in all rows.
+type Key struct{ Column, Value string }
+
+// NewWriter starts a Parquet file of the table on out. The file has the columns of the table, the keys and, if
+// the table has start times, the columns schema.StartTime and schema.StartDay.
+func NewWriter(t schema.Table, out io.Writer, keys ...Key) *Writer {
 	sorting := names.Of(t.Sort, func(name string) parquet.SortingColumn { return parquet.Ascending(name) })
 	options := []parquet.WriterOption{
-		parquetSchema(t),
+		parquetSchema(t, keys),
 		parquet.CreatedBy("parsimon", strconv.Itoa(schema.Version), ""),
 		parquet.SortingWriterConfig(parquet.SortingColumns(sorting...)),
 		parquet.Compression(zstdFast),
@@ -68,7 +75,12 @@ func NewWriter(t schema.Table, out io.Writer) *Writer {
 	if t.Temporary {
 		limit = pageRows
 	}
-	return &Writer{table: t, w: w, columns: w.ColumnWriters(), values: make([]parquet.Value, 0, valueChunk), limit: limit}
+	tw := &Writer{table: t, w: w, columns: w.ColumnWriters(), limit: limit, keys: keys, starts: -1}
+	tw.values = make([]parquet.Value, 0, valueChunk)
+	if t.HasStart() {
+		tw.starts = t.Index("start_ns")
+	}
+	return tw
 }
 
 // types maps the column types of tables to Parquet types and encodings.
@@ -89,7 +101,7 @@ var types = map[arrow.Type]struct {
 
 // parquetSchema returns the table's Parquet schema, with the columns in the table's order. parquet-go uses
 // the field order of a struct, so the struct type is built from the table.
-func parquetSchema(t schema.Table) *parquet.Schema {
+func parquetSchema(t schema.Table, keys []Key) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
 		typ, encoding := types[c.Type.ID()].field, types[c.Type.ID()].encoding
@@ -109,6 +121,19 @@ func parquetSchema(t schema.Table) *parquet.Schema {
 			Name: "F" + strconv.Itoa(i), Type: typ,
 			Tag: reflect.StructTag(`parquet:"` + c.Name + encoding + `"`),
 		}
+	}
+	derived := func(name, encoding string, typ reflect.Type) {
+		fields = append(fields, reflect.StructField{
+			Name: "F" + strconv.Itoa(len(fields)), Type: typ,
+			Tag: reflect.StructTag(`parquet:"` + name + encoding + `"`),
+		})
+	}
+	for _, k := range keys {
+		derived(k.Column, ",dict", reflect.TypeFor[string]())
+	}
+	if t.HasStart() {
+		derived(schema.StartTime, ",timestamp(microsecond),delta,uncompressed", reflect.TypeFor[int64]())
+		derived(schema.StartDay, ",date,dict,uncompressed", reflect.TypeFor[int32]())
 	}
 	row := reflect.New(reflect.StructOf(fields)).Interface()
 	return parquet.NewSchema(t.Name, parquet.SchemaOf(row))
@@ -142,6 +167,9 @@ func (tw *Writer) Write(rec arrow.Record) error {
 				return fmt.Errorf("column %s: %w", tw.table.Columns[i].Name, err)
 			}
 		}
+		if err := tw.writeDerived(rec, at, at+take); err != nil {
+			return err
+		}
 		at += take
 		tw.group += int64(take)
 		tw.rows += int64(take)
@@ -160,6 +188,58 @@ func (tw *Writer) Write(rec arrow.Record) error {
 		}
 	}
 	return nil
+}
+
+// nsPerDay and nsPerMicrosecond convert start times.
+const nsPerDay, nsPerMicrosecond = 24 * 3600 * 1e9, 1000
+
+// writeDerived writes rows from..to of the columns that are not columns of the table.
+func (tw *Writer) writeDerived(rec arrow.Record, from, to int) error {
+	next := len(tw.table.Columns)
+	write := func(value func(row int) parquet.Value) error {
+		out := tw.columns[next]
+		next++
+		for at := from; at < to; at += valueChunk {
+			values := tw.values[:min(valueChunk, to-at)]
+			for i := range values {
+				values[i] = value(at + i)
+			}
+			if _, err := out.WriteRowValues(values); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, k := range tw.keys {
+		v := parquet.ByteArrayValue([]byte(k.Value))
+		if err := write(func(int) parquet.Value { return v }); err != nil {
+			return err
+		}
+	}
+	if tw.starts < 0 {
+		return nil
+	}
+	starts, ok := rec.Column(tw.starts).(*array.Int64)
+	if !ok {
+		return fmt.Errorf("column start_ns is of type %s", rec.Column(tw.starts).DataType())
+	}
+	err := write(func(row int) parquet.Value {
+		return parquet.Int64Value(floorDivide(starts.Value(row), nsPerMicrosecond))
+	})
+	if err != nil {
+		return err
+	}
+	return write(func(row int) parquet.Value {
+		return parquet.Int32Value(int32(floorDivide(starts.Value(row), nsPerDay)))
+	})
+}
+
+func floorDivide(x, by int64) int64 {
+	q := x / by
+	if x%by < 0 {
+		q--
+	}
+	return q
 }
 
 // writeColumn writes rows from..to of an Arrow column to a Parquet column in chunks.

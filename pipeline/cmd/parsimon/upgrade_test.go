@@ -1,0 +1,169 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parsimon/pipeline"
+	"parsimon/schema"
+)
+
+// estimatesOfFixtures sums the FCTs of each estimate of a fixture. Both fixtures have the same scenarios.
+const estimatesOfFixtures = "SELECT scenario, variant, count(*) AS flows, sum(fct_ns) AS fct_ns FROM slowdowns_all " +
+	"GROUP BY ALL ORDER BY ALL"
+
+// fixtureAnswer is the answer to estimatesOfFixtures by the programs that made the lakes.
+const fixtureAnswer = `scenario,variant,flows,fct_ns
+1094455c02fbb1e0,flow-2,300,26736154
+1094455c02fbb1e0,independent,300,32827578
+2e0999ae31e92421,independent,20,3220451
+b525fd7a1a3f47bb,flow-2,449,62320958
+`
+
+// unpack unpacks a lake of testdata/lakes, and returns its directory.
+func unpack(t *testing.T, version string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file, err := os.Open(filepath.Join("testdata", "lakes", version+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in := tar.NewReader(unzipped); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return filepath.Join(dir, "lake")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = os.MkdirAll(path, 0o755)
+		case tar.TypeLink:
+			err = os.Link(filepath.Join(dir, filepath.FromSlash(h.Linkname)), path)
+		default:
+			var text []byte
+			if text, err = io.ReadAll(in); err == nil {
+				err = os.WriteFile(path, text, 0o644)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A lake outlives the program that made it. This version must read the lakes of the last versions with the same
+// numbers, say so, and upgrade them. testdata/lakes has one lake of each, which a script of commands made: a
+// scenario with two estimates, a what-if, and a workload with a scenario.
+func TestLakesOfOlderVersions(t *testing.T) {
+	t.Parallel()
+	for version, upgraded := range map[string]string{
+		"v15": "upgraded 3 scenarios and 1 workloads", "v17": "nothing to upgrade",
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			dir := unpack(t, version)
+			old := version != "v17"
+			query := []string{"query", "--lake", dir, "--format", "csv", "--sql", estimatesOfFixtures}
+			const note = "columns that are newer are empty"
+			code, got, log := parsimon(t, query...)
+			if code != exitOK || got != fixtureAnswer || old != strings.Contains(log, note) {
+				t.Errorf("exit %d: %s\n%s\nwant %s", code, got, log, fixtureAnswer)
+			}
+			if old {
+				run := []string{"run", "parking-lot/short", "--lake", dir, "-q"}
+				mustFail(t, failure{exitFailed, "upgrade it first (parsimon upgrade)", run})
+			}
+			contains(t, must(t, "upgrade", "--lake", dir), upgraded)
+			code, got, log = parsimon(t, query...)
+			if code != exitOK || got != fixtureAnswer || strings.Contains(log, note) {
+				t.Errorf("after the upgrade: exit %d: %s\n%s", code, got, log)
+			}
+			checkUpgraded(t, dir)
+		})
+	}
+}
+
+// checkUpgraded checks the workload of an upgraded lake, adds to it, and looks for folders of both kinds.
+func checkUpgraded(t *testing.T, dir string) {
+	t.Helper()
+	more := filepath.Join(t.TempDir(), "more.csv")
+	if err := os.WriteFile(more, []byte("flow_id,src,dst,size_bytes,start_ns\n500,1,2,700,1700000000000500000\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	topology := filepath.Join(t.TempDir(), "topology.yaml")
+	if err := os.WriteFile(topology, []byte(fixtureTopology), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "ingest", more, "--topology", topology, "--workload", "days", "--lake", dir, "--max-rejects", "50%", "-q")
+	rejects := must(t, "query", "--lake", dir, "--format", "csv", "--sql", "SELECT row, reverse FROM workload_rejects")
+	if rejects != "row,reverse\n21,false\n" {
+		t.Errorf("rejects %s", rejects)
+	}
+	flows := must(t, "query", "--lake", dir, "--format", "csv", "--sql", "SELECT count(*) AS n FROM workload_flows")
+	if flows != "n\n21\n" {
+		t.Errorf("flows %s", flows)
+	}
+	contains(t, must(t, "status", "--lake", dir), "workload days  complete")
+	for _, table := range schema.Tables() {
+		for _, folder := range table.Folders() {
+			keys := map[string]bool{}
+			entries, err := os.ReadDir(filepath.Join(dir, folder))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				key, _, _ := strings.Cut(e.Name(), "=")
+				keys[key] = true
+			}
+			if len(keys) > 1 {
+				t.Errorf("%s has folders of several kinds: %v", folder, keys)
+			}
+		}
+	}
+}
+
+// fixtureTopology is the topology of the fixtures.
+const fixtureTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
+       host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
+`
+
+// An upgrade that was killed between two steps is repeated. Nothing may be lost or there twice.
+func TestUpgradeIsRepeated(t *testing.T) {
+	t.Parallel()
+	dir := unpack(t, "v15")
+	// As if it was killed after it had linked the files, of which one is incomplete.
+	left := filepath.Join(dir, "workload_flows", "workload=days")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(left, "part-00000.parquet"), []byte("PAR1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "upgrade", "--lake", dir)
+	contains(t, must(t, "status", "--lake", dir), "workload days  complete", pipeline.StateOther)
+	// As if it was killed before it had removed the old folders.
+	old := filepath.Join(dir, "flows", "workload=days")
+	if err := os.CopyFS(old, os.DirFS(left)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "upgrade", "--lake", dir)
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", old, err)
+	}
+	contains(t, must(t, "status", "--lake", dir), "workload days  complete")
+}
