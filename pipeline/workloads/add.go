@@ -174,7 +174,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 	chunks := lake.NewFlowWriter(in.session, in.place(), in.Progress.Add)
 	defer chunks.Abandon()
 	path := in.place().File(schema.WorkloadIntervals, in.state.Merge.Next)
-	intervals, err := in.session.Create(schema.WorkloadIntervals, path)
+	intervals, err := in.session.Create(schema.WorkloadIntervals, in.place(), path)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func TestSchemaCommand(t *testing.T) {
 	text := must(t, "schema")
 	for _, table := range schema.Tables() {
 		for _, v := range table.Views() {
-			contains(t, text, "  view "+v.Name+": "+table.Name+"/")
+			contains(t, text, "  view "+v.Name+": "+folderOf(v)+"/")
 		}
 		for _, c := range table.Columns {
 			contains(t, text, c.Doc)
@@ -57,14 +57,14 @@ func TestFilesKeepToSchema(t *testing.T) {
 	checked := 0
 	for _, table := range schema.Tables() {
 		for _, v := range table.Views() {
-			pattern := filepath.Join(lake, table.Name, strings.Join(v.Hive, "=*/")+"=*", "part-*.parquet")
+			pattern := filepath.Join(lake, folderOf(v), strings.Join(v.Hive, "=*/")+"=*", "part-*.parquet")
 			found, err := filepath.Glob(pattern)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, file := range found {
 				checked++
-				db.checkFile(t, table, file)
+				db.checkFile(t, table, v, file)
 			}
 			if len(found) > 0 {
 				db.checkKey(t, table, v, pattern)
@@ -115,6 +115,30 @@ func (d duck) ask(t *testing.T, query string) string {
 	return out
 }
 
+// folderOf returns the folder of the files of a view.
+func folderOf(v schema.View) string { return strings.TrimSuffix(v.Name, schema.AllVariants) }
+
+// derivedColumns returns the columns of a file that are not columns of its table, with their types.
+func derivedColumns(table schema.Table, v schema.View) (columns string) {
+	var keys []string
+	switch {
+	case table.Shared || table.Name == schema.Scenarios.Name:
+	case v.Hive[0] == "workload":
+		keys = []string{schema.WorkloadKey}
+	case table.Variant:
+		keys = []string{schema.ScenarioKey, schema.VariantKey}
+	default:
+		keys = []string{schema.ScenarioKey}
+	}
+	for _, key := range keys {
+		columns += key + ",VARCHAR\n"
+	}
+	if table.HasStart() {
+		columns += schema.StartTime + ",TIMESTAMP WITH TIME ZONE\n" + schema.StartDay + ",DATE\n"
+	}
+	return columns
+}
+
 func (d duck) checkKey(t *testing.T, table schema.Table, v schema.View, pattern string) {
 	t.Helper()
 	key := strings.Join(append(append([]string{}, v.Hive...), table.Key...), ", ")
@@ -128,7 +152,7 @@ func (d duck) checkKey(t *testing.T, table schema.Table, v schema.View, pattern 
 var duckTypes = map[string]string{"bool": "BOOLEAN", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
 	"float64": "DOUBLE", "utf8": "VARCHAR", "binary": "BLOB"}
 
-func (d duck) checkFile(t *testing.T, table schema.Table, file string) {
+func (d duck) checkFile(t *testing.T, table schema.Table, v schema.View, file string) {
 	t.Helper()
 	query := fmt.Sprintf("SELECT decode(key) || '=' || decode(value) AS kv FROM parquet_kv_metadata('%s') "+
 		"WHERE decode(key) LIKE 'parsimon.%%' ORDER BY 1", file)
@@ -148,6 +172,7 @@ func (d duck) checkFile(t *testing.T, table schema.Table, file string) {
 			nulls = append(nulls, c.Name+" IS NULL")
 		}
 	}
+	want += derivedColumns(table, v)
 	query = fmt.Sprintf("SELECT column_name || ',' || column_type AS c FROM "+
 		"(DESCRIBE SELECT * FROM read_parquet('%s', hive_partitioning = false))", file)
 	if got := d.ask(t, query); got != want {
