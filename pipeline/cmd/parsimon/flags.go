@@ -180,16 +180,17 @@ func (e *env) openLake(open func(dir string, create bool) (*lake.Lake, error)) (
 		return nil, usagef("--lake is required")
 	}
 	l, err := open(e.lake, false)
-<<<<<<< HEAD
-	if err == nil && !l.Begun() {
+	if err != nil {
+		return nil, err
+	}
+	if !l.Begun() {
 		return nil, fmt.Errorf("%s is no lake: it holds no scenario and no workload", l.Path())
-=======
-	if err == nil && l.Old() && !subprocess.IsChild() {
+	}
+	if l.Old() && !subprocess.IsChild() {
 		_, _ = fmt.Fprintf(e.stderr, "parsimon: %s has schema version %d, not %d: it is read as it is, and columns that are "+
 			"newer are empty (parsimon upgrade)\n", text.Clean(l.Path()), l.Version(), schema.Version)
->>>>>>> d88d809c (Lakes for other readers: a folder for each partition scheme, keys and days as columns, movable views; parsimon upgrade)
 	}
-	return l, err
+	return l, nil
 }
 
 // runFlags are the flags of the commands that work on a scenario. Each command declares those that have an
