@@ -144,7 +144,8 @@ func TestAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		run.Close()
-		if got := run.Lake.Answer(run.ID()); got != run.Variant().Stored() {
+		got := run.Lake.Answer(run.ID())
+		if got != run.Variant().Stored() {
 			t.Errorf("the answer is %q, want %q", got, run.Variant())
 		}
 	}

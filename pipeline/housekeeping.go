@@ -532,8 +532,9 @@ type Upgraded struct {
 	Version   int               `json:"schema_version"`
 }
 
-// Upgrade makes a lake of an older schema version one of this version (lake.Upgrade). It removes windows of time
-// that older versions stored among other scenarios. The next run with --within simulates them again.
+// Upgrade makes a lake of an older schema version one of this version (lake.Upgrade). It removes windows
+// of time that older versions stored among other scenarios. The next run with --within simulates them
+// again.
 func Upgrade(ctx context.Context, l *lake.Lake) (*Upgraded, error) {
 	u := &Upgraded{Scenarios: []lake.ScenarioID{}, Workloads: []lake.WorkloadID{}, Version: schema.Version}
 	places, errs := l.Upgrade(ctx, readersWait)

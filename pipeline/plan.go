@@ -214,8 +214,8 @@ func ParseVariant(name string) (Variant, error) {
 	return VariantOf(stored)
 }
 
-// VariantOf is the inverse of Stored. It returns an error for an estimate from windows, which no plan can make
-// alone, and for an estimator or a number of passes that this version does not have.
+// VariantOf is the inverse of Stored. It returns an error for an estimate from windows, which no plan can
+// make alone, and for an estimator or a number of passes that this version does not have.
 func VariantOf(stored variant.Variant) (v Variant, err error) {
 	v.Passes = stored.Passes
 	if stored.ClusterError > 0 {

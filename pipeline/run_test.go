@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
-	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/simkernel/network"
 	"parsimon/stages/estimators"
@@ -144,7 +143,7 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 	o := options{Lake: t.TempDir(), Partitions: 4}
 	run := estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, estimators.Independent)
-	victim := spoil(t, o.Lake, lake.Place{Scenario: run.ID(), Variant: Variant{Estimator: estimators.Independent}.Stored()}, schema.HopDelays)
+	victim := spoil(t, o.Lake, run.Variant().place(run.ID()), schema.HopDelays)
 	if state, status := stateOf(t, o.Lake); state != StateDamaged || !strings.Contains(fmt.Sprint(status), victim) {
 		t.Errorf("status does not name %s: %+v", victim, status)
 	}

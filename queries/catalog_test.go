@@ -316,8 +316,8 @@ func TestLakePaths(t *testing.T) {
 	}
 }
 
-// People copy lakes to other machines and directories. One statement must be enough to read the copy there, and
-// the copy must not read the files of the original.
+// People copy lakes to other machines and directories. One statement must be enough to read the copy
+// there, and the copy must not read the files of the original.
 func TestViewsOfAMovedLake(t *testing.T) {
 	lake := makeKnownLake(t)
 	if err := writeCatalog(lake); err != nil {
@@ -337,7 +337,8 @@ func TestViewsOfAMovedLake(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = 4 + 7 + 7 // as in knownIDs
-	if got := count(t, db, "SELECT count(*) FROM slowdowns_all"); got != want {
+	got := count(t, db, "SELECT count(*) FROM slowdowns_all")
+	if got != want {
 		t.Errorf("%d rows after SET VARIABLE lake, want %d", got, want)
 	}
 }

@@ -456,8 +456,8 @@ type File struct {
 	Variant  variant.Variant // zero for a table that has none
 	Workload string          // empty for a table of a scenario
 	Path     string          // relative to the lake, with slashes
-	// Version is the schema version of the manifest that lists the file; 0 is the current one. Columns that are
-	// newer have empty values.
+	// Version is the schema version of the manifest that lists the file; 0 is the current one. Columns
+	// that are newer have empty values.
 	Version int
 	// Answer is set if the variant is the answer of its scenario, which views without _all show.
 	Answer bool

@@ -104,7 +104,8 @@ func TestListedFilesAreChecked(t *testing.T) {
 			t.Errorf("database of %q: want %q, got %v", path, want, err)
 		}
 	}
-	if _, err := Open(t.Context(), lake, Options{Files: []File{{Table: "no_table", Scenario: "a", Variant: variantOf("b"), Path: "x.parquet"}}}); err == nil {
+	unknown := []File{{Table: "no_table", Scenario: "a", Variant: variantOf("b"), Path: "x.parquet"}}
+	if _, err := Open(t.Context(), lake, Options{Files: unknown}); err == nil {
 		t.Error("a file of an unknown table was accepted")
 	}
 }

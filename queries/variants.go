@@ -2,6 +2,7 @@ package queries
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"parsimon/queries/duckdb"
@@ -42,7 +43,8 @@ func variantsView(files []File) view {
 	var rows []string
 	seen := map[key]bool{}
 	for _, f := range files {
-		if k := (key{f.Scenario, f.Variant}); !f.Variant.IsZero() && !seen[k] {
+		k := key{f.Scenario, f.Variant}
+		if !f.Variant.IsZero() && !seen[k] {
 			seen[k] = true
 			rows = append(rows, "("+strings.Join(variantRow(f), ", ")+")")
 		}
@@ -59,16 +61,16 @@ func variantsView(files []File) view {
 
 // variantRow returns the row of view variants for the variant of a file, as SQL.
 func variantRow(f File) []string {
-	orNull := func(known bool, value any) string {
-		if !known {
+	orNull := func(value float64) string {
+		if value == 0 {
 			return "NULL"
 		}
-		return fmt.Sprint(value)
+		return strconv.FormatFloat(value, 'f', -1, 64)
 	}
 	v := f.Variant
 	return []string{
 		duckdb.Quote(f.Scenario), duckdb.Quote(v.String()), duckdb.Quote(v.Estimator),
-		orNull(v.Passes > 0, v.Passes), orNull(v.ClusterError > 0, v.ClusterError), orNull(v.Sampled(), v.Windows),
+		orNull(float64(v.Passes)), orNull(v.ClusterError), orNull(float64(v.Windows)),
 		fmt.Sprint(v.Confidence()), fmt.Sprint(v.WholeNetwork()), fmt.Sprint(f.Answer),
 	}
 }

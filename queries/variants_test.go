@@ -67,7 +67,8 @@ func TestOldFilesLackNewColumns(t *testing.T) {
 			}
 			t.Fatalf("version %d: %v", version, err)
 		}
-		if got := sqlCSV(t, db, "SELECT rows, second_directions FROM workloads"); got != want || len(answer.Rows) != 1 {
+		got := sqlCSV(t, db, "SELECT rows, second_directions FROM workloads")
+		if got != want || len(answer.Rows) != 1 {
 			t.Errorf("version %d: %s", version, got)
 		}
 	}

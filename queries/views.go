@@ -305,10 +305,10 @@ func sizeBinMacro() string { return "size_bin_of(bytes) AS " + sizebin.Case("byt
 // CatalogFile is the name of the catalog in a lake. It is a DuckDB database with views and macros only.
 const CatalogFile = "parsimon.duckdb"
 
-// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. It can be opened from any
-// directory. If the lake was moved, the statement SET VARIABLE lake = 'DIRECTORY' makes the views find their
-// files until a command of the program writes them again. The file is replaced by one rename: readers see the
-// old catalog or the new one.
+// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. It can be opened from
+// any directory. If the lake was moved, the statement SET VARIABLE lake = 'DIRECTORY' makes the views find
+// their files until a command of the program writes them again. The file is replaced by one rename:
+// readers see the old catalog or the new one.
 //
 // The catalog must be written again whenever files are added or removed. It is written to directory temp of
 // the lake, which must not exist. A killed process leaves this directory behind.

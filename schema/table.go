@@ -31,9 +31,9 @@ const (
 	TableKey   = "parsimon.table"
 )
 
-// Names of columns that the files of a table have beside Columns. The views have scenario, variant and workload
-// instead, and the paths have them, too. Readers that take a folder NAME=VALUE for a column of type category
-// refuse a file with a column of the same name.
+// Names of columns that the files of a table have beside Columns. The views have scenario, variant and
+// workload instead, and the paths have them, too. Readers that take a folder NAME=VALUE for a column of
+// type category refuse a file with a column of the same name.
 const (
 	ScenarioKey = "scenario_id"
 	VariantKey  = "variant_name"
@@ -70,8 +70,8 @@ type Table struct {
 	// Temporary is set for tables that stages of an estimate exchange. They have no view, and are removed when
 	// no stage needs them any longer.
 	Temporary bool `json:"-"`
-	// Shared is set if scenarios share the files of their base or workload by hard links, so that no column can
-	// name the scenario.
+	// Shared is set if scenarios share the files of their base or workload by hard links, so that no
+	// column can name the scenario.
 	Shared bool `json:"-"`
 	// Published is set if a command writes the table, not a stage of an estimate.
 	Published bool `json:"-"`
@@ -126,12 +126,13 @@ func (t Table) OfAnswer() bool {
 	return t.Variant && !t.Temporary && !t.Published && t.Name != ExactFCTs.Name && t.Name != ExactHops.Name
 }
 
-// workloadPrefix begins the names of folders and views with the rows of workloads, if the table also exists for
-// scenarios.
+// workloadPrefix begins the names of folders and views with the rows of workloads, if the table also
+// exists for scenarios.
 const workloadPrefix = "workload_"
 
-// WorkloadName returns the name of the folder, and of the view, that has the table's rows of workloads. It is
-// not the folder of the rows of scenarios, because readers expect the same NAME=VALUE folders in all of a table.
+// WorkloadName returns the name of the folder, and of the view, that has the table's rows of workloads. It
+// is not the folder of the rows of scenarios, because readers expect the same NAME=VALUE folders in all of
+// a table.
 func (t Table) WorkloadName() string {
 	if t.Scope == OfBoth {
 		return workloadPrefix + t.Name

@@ -43,8 +43,10 @@ func Committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[
 				err = errors.Join(err, terr)
 				continue
 			}
-			file := queries.File{Table: t.Name, Path: f.Path, Scenario: string(m.Scenario), Workload: string(m.Workload),
-				Version: cmp.Or(f.Version, m.SchemaVersion)}
+			file := queries.File{
+				Table: t.Name, Path: f.Path, Scenario: string(m.Scenario), Workload: string(m.Workload),
+				Version: cmp.Or(f.Version, m.SchemaVersion),
+			}
 			if t.Variant {
 				file.Variant = m.Variant
 			}

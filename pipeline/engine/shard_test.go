@@ -186,8 +186,9 @@ func TestShards(t *testing.T) {
 // race returns a stage whose attempts write different bytes, which depend on seed.
 func race(stage string, table schema.Table, seed uint64) *Stage {
 	return &Stage{
-		Name: stage, Place: lake.Place{Scenario: toyScenario, Variant: variant.Variant{Estimator: "flow", Passes: 1}}, Writes: []schema.Table{table},
-		Cut: func(*Inputs, []Task) ([]Task, error) { return tasksOf(5, 9, 7, 1, 3), nil },
+		Name: stage, Place: lake.Place{Scenario: toyScenario, Variant: variant.Variant{Estimator: "toy"}},
+		Writes: []schema.Table{table},
+		Cut:    func(*Inputs, []Task) ([]Task, error) { return tasksOf(5, 9, 7, 1, 3), nil },
 		Open: Always(func(_ context.Context, a *Attempt) error {
 			return writeRandom(a.Sink(table), table, seed, uint64(a.N), 10+int(seed))
 		}),

@@ -29,8 +29,8 @@ type DataFile struct {
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"xxh3"` // of the file's bytes
-	// Version is the schema version of the file. 0 stands for that of the manifest, or for a file that has all
-	// columns of that version.
+	// Version is the schema version of the file. 0 stands for that of the manifest, or for a file that has
+	// all columns of that version.
 	Version int `json:"schema_version,omitempty"`
 
 	written bool // by this process

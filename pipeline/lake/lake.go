@@ -82,15 +82,17 @@ func (l *Lake) Version() int { return l.version }
 // Old reports whether the lake has an older schema version, so that it can only be read.
 func (l *Lake) Old() bool { return l.version != 0 && l.version != schema.Version }
 
-// readVersion reads one manifest. All manifests of a lake have the same version, except while it is upgraded,
-// which ends with the manifest that is read here. A lake without manifests has the current version.
+// readVersion reads one manifest. All manifests of a lake have the same version, except while it is
+// upgraded, which ends with the manifest that is read here. A lake without manifests has the current
+// version.
 func (l *Lake) readVersion() (int, error) {
 	places, err := l.places()
 	for _, p := range places {
 		var m struct {
 			SchemaVersion int `json:"schema_version"`
 		}
-		if found, err := l.ReadState(p.StatePath(manifestFile), &m); found && err == nil {
+		found, err := l.ReadState(p.StatePath(manifestFile), &m)
+		if found && err == nil {
 			return m.SchemaVersion, nil
 		}
 	}
@@ -186,8 +188,8 @@ func (p Place) SpecPath() string { return Of(p.Scenario).StatePath(specFile) }
 // WorkloadPath returns the lake-relative path of the state file that registers the workload.
 func (p Place) WorkloadPath() string { return Place{Workload: p.Workload}.StatePath(workloadFile) }
 
-// Variants lists the variants of a scenario that have state, sorted by name. It skips directories whose names
-// are not those of variants.
+// Variants lists the variants of a scenario that have state, sorted by name. It skips directories whose
+// names are not those of variants.
 func (l *Lake) Variants(id ScenarioID) (all []variant.Variant, err error) {
 	entries, err := l.readDir(Of(id).StatePath())
 	for _, e := range entries {
@@ -195,7 +197,8 @@ func (l *Lake) Variants(id ScenarioID) (all []variant.Variant, err error) {
 		if !ok {
 			continue
 		}
-		if v, unknown := variant.Parse(name); unknown == nil {
+		v, unknown := variant.Parse(name)
+		if unknown == nil {
 			all = append(all, v)
 		}
 	}
@@ -336,8 +339,8 @@ func (p Place) dirIn(version int, t schema.Table) string {
 	return p.Dir(t)
 }
 
-// keys returns the columns of a table's files that identify the place. Files that scenarios share, and those of
-// temporary tables, have none.
+// keys returns the columns of a table's files that identify the place. Files that scenarios share, and
+// those of temporary tables, have none.
 func (p Place) keys(t schema.Table) []parquet.Key {
 	switch {
 	case t.Temporary || t.Shared:
@@ -346,7 +349,8 @@ func (p Place) keys(t schema.Table) []parquet.Key {
 		return []parquet.Key{{Column: schema.WorkloadKey, Value: string(p.Workload)}}
 	case t.Variant:
 		return []parquet.Key{
-			{Column: schema.ScenarioKey, Value: string(p.Scenario)}, {Column: schema.VariantKey, Value: p.Variant.String()},
+			{Column: schema.ScenarioKey, Value: string(p.Scenario)},
+			{Column: schema.VariantKey, Value: p.Variant.String()},
 		}
 	case t.Name == schema.Scenarios.Name: // it has the column anyway
 		return nil

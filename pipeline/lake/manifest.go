@@ -68,11 +68,11 @@ type VersionError struct {
 // Error says what the user can do.
 func (e *VersionError) Error() string {
 	if schema.Readable(e.Version) {
-		return fmt.Sprintf("%s has schema version %d, this program writes version %d: upgrade it first (parsimon upgrade); "+
-			"parsimon query, report, status, du and rm work without that", e.Of, e.Version, schema.Version)
+		return fmt.Sprintf("%s has schema version %d, this program writes version %d: upgrade it first "+
+			"(parsimon upgrade); parsimon query, report, status, du and rm work without that", e.Of, e.Version, schema.Version)
 	}
-	return fmt.Sprintf("%s has schema version %d, this program reads versions %d to %d: make it again in a new lake, "+
-		"or use the program that wrote it. Its Parquet files stay readable, and parsimon du and rm work", e.Of, e.Version,
+	return fmt.Sprintf("%s has schema version %d, this program reads versions %d to %d: make it again in a "+
+		"new lake, or use the program that wrote it. Its Parquet files stay readable, and parsimon du and rm work", e.Of, e.Version,
 		schema.OldestVersion, schema.Version)
 }
 
@@ -418,7 +418,8 @@ func (l *Lake) Answer(id ScenarioID) variant.Variant {
 // ReadAnswer is Answer, but returns the errors of reading the file.
 func (l *Lake) ReadAnswer(id ScenarioID) (variant.Variant, error) {
 	var v variant.Variant
-	if found, err := l.ReadState(Of(id).StatePath(answerFile), &v); err != nil || !found {
+	found, err := l.ReadState(Of(id).StatePath(answerFile), &v)
+	if err != nil || !found {
 		return variant.Variant{}, err
 	}
 	return v, nil

@@ -14,15 +14,17 @@ import (
 	"parsimon/schema"
 )
 
-// Upgrade makes a lake of an older version one of the current version. It adopts the data files as they are:
-// readers find empty values in columns that are newer than a file. It rewrites the manifests, and moves the files
-// of workloads to the folders of this version. It waits up to wait for queries to end, and fails with an error
-// that wraps ErrBusy while another process works on a scenario or workload. The lake comes from OpenAnyVersion.
+// Upgrade makes a lake of an older version one of the current version. It adopts the data files as they
+// are: readers find empty values in columns that are newer than a file. It rewrites the manifests, and
+// moves the files of workloads to the folders of this version. It waits up to wait for queries to end, and
+// fails with an error that wraps ErrBusy while another process works on a scenario or workload. The lake
+// comes from OpenAnyVersion.
 //
 //	link files to new folders ─► rewrite state ─► rewrite manifest ─► remove old folders
 //
-// The lake counts as one of the old version until its first manifest is rewritten, which happens last. An upgrade
-// that was killed is repeated from the beginning. Damaged manifests are returned as errors, and left as they are.
+// The lake counts as one of the old version until its first manifest is rewritten, which happens last. An
+// upgrade that was killed is repeated from the beginning. Damaged manifests are returned as errors, and
+// left as they are.
 func (l *Lake) Upgrade(ctx context.Context, wait time.Duration) (upgraded []Place, errs error) {
 	places, err := l.places()
 	if err != nil {
@@ -121,8 +123,8 @@ func (p Place) newPath(file string) string {
 	return file
 }
 
-// linkToNewFolders makes the files of the old folders also available in the new ones, durably. It replaces files
-// that an upgrade that was killed has left there.
+// linkToNewFolders makes the files of the old folders also available in the new ones, durably. It replaces
+// files that an upgrade that was killed has left there.
 func (s *Session) linkToNewFolders(p Place) error {
 	for _, t := range movedTables() {
 		entries, err := s.readDir(p.oldFolder(t))

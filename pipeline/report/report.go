@@ -77,9 +77,9 @@ type Estimate struct {
 	Name     string // name of the scenario; need not be unique
 }
 
-// Choose finds the estimate of a scenario, which is given by its id and name. It returns the estimate of the
-// variant with the name asked. If asked is empty, it returns the preferred estimate, or else the answer of the
-// scenario.
+// Choose finds the estimate of a scenario, which is given by its id and name. It returns the estimate of
+// the variant with the name asked. If asked is empty, it returns the preferred estimate, or else the
+// answer of the scenario.
 func Choose(files []queries.File, scenario, name, asked, prefer string) (Estimate, error) {
 	variants := map[string]variant.Variant{} // by name
 	answer := ""
@@ -481,8 +481,10 @@ func parameters(of Estimate, base *Estimate) map[string]string {
 }
 
 func (c *content) collect(ctx context.Context) error {
-	first, exact := []string{"scenario", "warnings", "short", "sweep", "truth", "headline"}, c.estimate.Variant.WholeNetwork()
-	if c.estimate.Variant.Sampled() {
+	first := []string{"scenario", "warnings", "short", "sweep", "truth", "headline"}
+	exact := c.estimate.Variant.WholeNetwork()
+	sampled := c.estimate.Variant.Sampled()
+	if sampled {
 		first = []string{"scenario", "warnings", "short", "sampled_headline"}
 	}
 	if c.base != nil {
@@ -502,8 +504,8 @@ func (c *content) collect(ctx context.Context) error {
 	}
 	// The conditions of charts: estimates of all flows, estimates from windows of time, reports with a base,
 	// simulations of every packet, and such simulations with jobs.
-	is := map[string]bool{"flows": !c.estimate.Variant.Sampled(), "windows": c.estimate.Variant.Sampled(), "base": c.base != nil,
-		"exact": exact, "jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
+	is := map[string]bool{"flows": !sampled, "windows": sampled, "base": c.base != nil, "exact": exact,
+		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
 	sections, err := plan()
 	for _, s := range sections {
 		for _, chart := range s.Charts {
@@ -524,7 +526,7 @@ func (c *content) collect(ctx context.Context) error {
 		return fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
 			c.estimate.Scenario, c.estimate.Variant, c.base.Scenario, c.base.Variant)
 	}
-	if c.estimate.Variant.Sampled() {
+	if sampled {
 		c.answers["headline"] = c.answers["sampled_headline"]
 		all := c.answers["sampled_percentiles"] // for the filter and for sentences
 		c.answers["percentiles_by_group"] = all.where(func(i int) bool { return all.Text(i, "size_bin") == "all" })
@@ -536,13 +538,16 @@ func (c *content) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	if p99 := c.servicesByP99(); p99.Len() > 1 {
-		of := map[string]string{"service": p99.Text(0, "service"), "n": "1"}
-		if err := c.put(ctx, "p99_links", of); err != nil {
-			return err
-		}
+	return errors.Join(c.linksOfWorst(ctx), c.curves(ctx))
+}
+
+// linksOfWorst asks at which link the service with the highest p99 loses most of its time.
+func (c *content) linksOfWorst(ctx context.Context) error {
+	p99 := c.servicesByP99()
+	if p99.Len() < 2 {
+		return nil
 	}
-	return c.curves(ctx)
+	return c.put(ctx, "p99_links", map[string]string{"service": p99.Text(0, "service"), "n": "1"})
 }
 
 // mostCurveRows is the maximum number of points of curves, which are most of a page's data.
@@ -577,7 +582,8 @@ func (c *content) put(ctx context.Context, name string, more map[string]string) 
 	}
 	if slices.Contains(a.columns, "base_scenario") {
 		a = a.where(func(i int) bool {
-			return a.Text(i, "base_scenario") == c.base.Scenario && a.Text(i, "base_variant") == c.base.Variant.String()
+			return a.Text(i, "base_scenario") == c.base.Scenario &&
+				a.Text(i, "base_variant") == c.base.Variant.String()
 		})
 	}
 	c.answers[name] = a.without("scenario", "variant", "base_scenario", "base_variant")

@@ -155,7 +155,8 @@ func (s *sampler) comparison(ctx context.Context, stopped string) (*Comparison, 
 // side describes the scenario of a sampler.
 func (s *sampler) side() Side {
 	return Side{
-		ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant().String(), Flows: s.index.totals[all],
+		ScenarioID: string(s.base.ID()), Name: s.base.Spec.Name, Variant: s.variant().String(),
+		Flows: s.index.totals[all],
 	}
 }
 

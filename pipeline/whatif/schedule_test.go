@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 )
 
@@ -59,7 +60,11 @@ func TestSweepIsTheSameSideBySide(t *testing.T) {
 func sweepRows(t *testing.T, o Settings, base string, s *Sweep) (text string) {
 	t.Helper()
 	l := estimates.Open(t, o.Lake)
-	m, _, err := l.ReadManifest(lake.Place{Scenario: lake.ScenarioID(base), Variant: s.Variant})
+	v, err := variant.Parse(s.Variant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := l.ReadManifest(lake.Place{Scenario: lake.ScenarioID(base), Variant: v})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -235,7 +235,8 @@ func ScanParquet(files ...string) string {
 
 // ScanParquetIn is ScanParquet for paths that a macro with a list as its parameter completes.
 func ScanParquetIn(macro string, files ...string) string {
-	return "read_parquet(" + macro + "([" + quoteList(names.Of(files, EscapeGlob)) + "]), hive_partitioning = false)"
+	list := quoteList(names.Of(files, EscapeGlob))
+	return "read_parquet(" + macro + "([" + list + "]), hive_partitioning = false)"
 }
 
 // LimitProcess bounds, on Linux, how much memory this process may allocate beyond what it has now: the memory

@@ -1,6 +1,6 @@
-// Package variant describes how an estimate was made. A Variant is part of every manifest of an estimate, and
-// its fields are columns of the view variants. Its name is the directory of the estimate's tables, the value of
-// column variant, and what users write after the @ in SCENARIO@VARIANT:
+// Package variant describes how an estimate was made. A Variant is part of every manifest of an estimate,
+// and its fields are columns of the view variants. Its name is the directory of the estimate's tables, the
+// value of column variant, and what users write after the @ in SCENARIO@VARIANT:
 //
 //	exact                                  the whole network
 //	flow-2                                 link cases, in two passes
@@ -20,7 +20,8 @@ import (
 	"strings"
 )
 
-// A Variant describes how an estimate was made. The zero value stands for no estimate. Variants are comparable.
+// A Variant describes how an estimate was made. The zero value stands for no estimate. Variants are
+// comparable.
 type Variant struct {
 	Estimator string `json:"estimator"`
 	// Passes is the number of rounds of link simulations; 0 for an estimator that has no passes.
@@ -82,11 +83,11 @@ func (v Variant) String() string {
 func shortest(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // pattern matches the names of variants. Its groups are the fields of a Variant, in order.
-var pattern = regexp.MustCompile(`^([a-z][a-z0-9]{0,31})(?:-([1-9][0-9]{0,2}))?(?:-cluster-([0-9.e+-]{1,30}))?` +
-	`(?:-sampled-([1-9][0-9]{0,8})(?:-confidence-([0-9.]{1,10})%)?)?$`)
+var pattern = regexp.MustCompile(`^([a-z][a-z0-9]{0,31})(?:-([1-9][0-9]{0,2}))?` +
+	`(?:-cluster-([0-9.e+-]{1,30}))?(?:-sampled-([1-9][0-9]{0,8})(?:-confidence-([0-9.]{1,10})%)?)?$`)
 
-// Parse is the inverse of String. It accepts exactly the names that String returns for variants other than the
-// zero value. It does not know which estimators exist.
+// Parse is the inverse of String. It accepts exactly the names that String returns for variants other than
+// the zero value. It does not know which estimators exist.
 func Parse(name string) (v Variant, err error) {
 	fields := pattern.FindStringSubmatch(name)
 	if fields == nil {
@@ -106,8 +107,8 @@ func Parse(name string) (v Variant, err error) {
 // fields is a Variant without methods.
 type fields Variant
 
-// UnmarshalJSON reads the fields or, from a lake of schema version 16 or older, the name. A variant whose name
-// Parse refuses is an error.
+// UnmarshalJSON reads the fields or, from a lake of schema version 16 or older, the name. A variant whose
+// name Parse refuses is an error.
 func (v *Variant) UnmarshalJSON(text []byte) error {
 	name := ""
 	if json.Unmarshal(text, &name) == nil {
@@ -120,19 +121,19 @@ func (v *Variant) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*v = Variant(read)
-	if _, err := Parse(v.String()); err != nil && !v.IsZero() {
-		return err
+	if v.IsZero() {
+		return nil
 	}
-	return nil
+	_, err := Parse(v.String())
+	return err
 }
 
 // Better reports whether v is a better answer of a scenario than another variant: an estimate of all flows
-// before one from windows, the whole network before link cases, more passes before fewer, and links with their
-// own link cases before clusters. Of equals, the one whose name comes first is better.
+// before one from windows, the whole network before link cases, more passes before fewer, and links with
+// their own link cases before clusters. Of equals, the one whose name comes first is better.
 func (v Variant) Better(than Variant) bool {
 	order := cmp.Or(
-		compareBool(!v.Sampled(), !than.Sampled()),
-		compareBool(v.WholeNetwork(), than.WholeNetwork()),
+		cmp.Compare(v.rank(), than.rank()),
 		cmp.Compare(v.Passes, than.Passes),
 		cmp.Compare(than.ClusterError, v.ClusterError),
 		strings.Compare(than.String(), v.String()),
@@ -140,14 +141,16 @@ func (v Variant) Better(than Variant) bool {
 	return order > 0
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+// rank returns 0 or 1 for an estimate from windows, 2 for link cases, and 3 for the whole network.
+func (v Variant) rank() int {
+	rank := 2
+	if v.Sampled() {
+		rank = 0
 	}
-	return -1
+	if v.WholeNetwork() {
+		rank++
+	}
+	return rank
 }
 
 // WithPrefix returns the only variant whose name begins with a text. If there is none, or there are several

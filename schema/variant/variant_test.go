@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// If a name and its fields did not correspond, a lake would file rows under one variant and describe another.
+// If a name and its fields did not correspond, a lake would file rows under one variant and describe
+// another.
 func TestNamesAndFieldsCorrespond(t *testing.T) {
 	for name, want := range map[string]Variant{
 		"exact":                            {Estimator: "exact"},
@@ -101,7 +102,8 @@ func TestWithPrefixNeedsOneVariant(t *testing.T) {
 	for text, want := range map[string]string{
 		"exact": "exact", "exact-s": "exact-sampled-48", "f": "flow-2", "e": "", "x": "",
 	} {
-		if v, found := WithPrefix(all, text); found != (want != "") || v.String() != want {
+		v, found := WithPrefix(all, text)
+		if found != (want != "") || v.String() != want {
 			t.Errorf("%q finds %s, want %s", text, v, want)
 		}
 	}

@@ -187,8 +187,8 @@ func (e *env) openLake(open func(dir string, create bool) (*lake.Lake, error)) (
 		return nil, fmt.Errorf("%s is no lake: it holds no scenario and no workload", l.Path())
 	}
 	if l.Old() && !subprocess.IsChild() {
-		_, _ = fmt.Fprintf(e.stderr, "parsimon: %s has schema version %d, not %d: it is read as it is, and columns that are "+
-			"newer are empty (parsimon upgrade)\n", text.Clean(l.Path()), l.Version(), schema.Version)
+		_, _ = fmt.Fprintf(e.stderr, "parsimon: %s has schema version %d, not %d: it is read as it is, and "+
+			"columns that are newer are empty (parsimon upgrade)\n", text.Clean(l.Path()), l.Version(), schema.Version)
 	}
 	return l, nil
 }

@@ -187,8 +187,8 @@ func (v *upgradeVerb) run(ctx context.Context, _ []string) error {
 	if len(u.Scenarios)+len(u.Workloads) == 0 {
 		a.Linef("%s has schema version %d: there is nothing to upgrade", l.Path(), u.Version)
 	} else {
-		a.Linef("upgraded %d scenarios and %d workloads to schema version %d; parsimon status says which estimates are of "+
-			"another version of the method", len(u.Scenarios), len(u.Workloads), u.Version)
+		a.Linef("upgraded %d scenarios and %d workloads to schema version %d; parsimon status says which "+
+			"estimates are of another version of the method", len(u.Scenarios), len(u.Workloads), u.Version)
 	}
 	return v.write(v.stdout, u, a)
 }
@@ -234,7 +234,8 @@ func (v *usageVerb) run(context.Context, []string) error {
 func usageText(u *pipeline.Usage) *text.Answer {
 	a := &text.Answer{}
 	human := func(bytes int64) string { return units.Human(float64(bytes)) + "B" }
-	a.Linef("%-24s %10s %10s %9s  %-24s %s", "scenario, workload", "bytes", "own", "age_days", "name", "largest tables")
+	a.Linef("%-24s %10s %10s %9s  %-24s %s", "scenario, workload", "bytes", "own", "age_days", "name",
+		"largest tables")
 	for _, o := range slices.Concat(u.Owners, u.Workloads) {
 		bySize := func(a, b string) int { return cmp.Compare(o.Tables[b], o.Tables[a]) }
 		tables := slices.SortedFunc(maps.Keys(o.Tables), bySize)
@@ -369,7 +370,8 @@ func describeSchema(tables []schema.Table) *schemaDoc {
 		columns := names.Of(t.Columns, func(c schema.Column) columnDoc { return columnDoc{c, c.Type.String()} })
 		out := tableDoc{Table: t, Columns: columns}
 		for _, v := range t.Views() {
-			files := strings.TrimSuffix(v.Name, schema.AllVariants) + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
+			folder := strings.TrimSuffix(v.Name, schema.AllVariants)
+			files := folder + "/" + strings.Join(v.Hive, "=…/") + "=…/part-NNNNN.parquet"
 			out.Views = append(out.Views, viewDoc{v.Name, v.Hive, files})
 		}
 		d.Tables = append(d.Tables, out)

@@ -223,5 +223,6 @@ func ownedByLake(dir, path string) bool {
 	separator := string(filepath.Separator)
 	first, _, below := strings.Cut(strings.TrimPrefix(path, dir+separator), separator)
 	_, notTable := schema.ByFolder(first)
-	return below || notTable == nil || strings.HasPrefix(first, queries.CatalogFile) || strings.HasPrefix(first, "_")
+	return below || notTable == nil || strings.HasPrefix(first, queries.CatalogFile) ||
+		strings.HasPrefix(first, "_")
 }

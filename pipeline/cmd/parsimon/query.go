@@ -261,7 +261,9 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 }
 
 // estimatesOf lists the names of the complete estimates of a scenario whose variants are chosen.
-func estimatesOf(l *lake.Lake, id lake.ScenarioID, chosen func(variant.Variant) bool) (all []string, err error) {
+func estimatesOf(
+	l *lake.Lake, id lake.ScenarioID, chosen func(variant.Variant) bool,
+) (all []string, err error) {
 	s, err := pipeline.ReadScenarioStatus(l, id, false)
 	for _, v := range s.Estimates() {
 		if chosen(v) {

@@ -16,8 +16,8 @@ import (
 )
 
 // estimatesOfFixtures sums the FCTs of each estimate of a fixture. Both fixtures have the same scenarios.
-const estimatesOfFixtures = "SELECT scenario, variant, count(*) AS flows, sum(fct_ns) AS fct_ns FROM slowdowns_all " +
-	"GROUP BY ALL ORDER BY ALL"
+const estimatesOfFixtures = "SELECT scenario, variant, count(*) AS flows, sum(fct_ns) AS fct_ns " +
+	"FROM slowdowns_all GROUP BY ALL ORDER BY ALL"
 
 // fixtureAnswer is the answer to estimatesOfFixtures by the programs that made the lakes.
 const fixtureAnswer = `scenario,variant,flows,fct_ns
@@ -66,9 +66,9 @@ func unpack(t *testing.T, version string) string {
 	}
 }
 
-// A lake outlives the program that made it. This version must read the lakes of the last versions with the same
-// numbers, say so, and upgrade them. testdata/lakes has one lake of each, which a script of commands made: a
-// scenario with two estimates, a what-if, and a workload with a scenario.
+// A lake outlives the program that made it. This version must read the lakes of the last versions with the
+// same numbers, say so, and upgrade them. testdata/lakes has one lake of each, which a script of commands
+// made: a scenario with two estimates, a what-if, and a workload with a scenario.
 func TestLakesOfOlderVersions(t *testing.T) {
 	t.Parallel()
 	for version, upgraded := range map[string]string{
@@ -102,19 +102,20 @@ func TestLakesOfOlderVersions(t *testing.T) {
 func checkUpgraded(t *testing.T, dir string) {
 	t.Helper()
 	more := filepath.Join(t.TempDir(), "more.csv")
-	if err := os.WriteFile(more, []byte("flow_id,src,dst,size_bytes,start_ns\n500,1,2,700,1700000000000500000\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	topology := filepath.Join(t.TempDir(), "topology.yaml")
-	if err := os.WriteFile(topology, []byte(fixtureTopology), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	must(t, "ingest", more, "--topology", topology, "--workload", "days", "--lake", dir, "--max-rejects", "50%", "-q")
-	rejects := must(t, "query", "--lake", dir, "--format", "csv", "--sql", "SELECT row, reverse FROM workload_rejects")
+	writeFiles(t, map[string]string{
+		more:     "flow_id,src,dst,size_bytes,start_ns\n500,1,2,700,1700000000000500000\n",
+		topology: fixtureTopology,
+	})
+	must(t, "ingest", more, "--topology", topology, "--workload", "days", "--lake", dir,
+		"--max-rejects", "50%", "-q")
+	rejects := must(t, "query", "--lake", dir, "--format", "csv", "--sql",
+		"SELECT row, reverse FROM workload_rejects")
 	if rejects != "row,reverse\n21,false\n" {
 		t.Errorf("rejects %s", rejects)
 	}
-	flows := must(t, "query", "--lake", dir, "--format", "csv", "--sql", "SELECT count(*) AS n FROM workload_flows")
+	flows := must(t, "query", "--lake", dir, "--format", "csv", "--sql",
+		"SELECT count(*) AS n FROM workload_flows")
 	if flows != "n\n21\n" {
 		t.Errorf("flows %s", flows)
 	}

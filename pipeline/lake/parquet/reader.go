@@ -255,13 +255,14 @@ func (r *Reader) checkTable() error {
 	return nil
 }
 
-// versionOf returns the schema version of a file. It returns an error for one that this program does not read.
+// versionOf returns the schema version of a file. It returns an error for one that this program does not
+// read.
 func versionOf(meta *parquet.File) (int, error) {
 	text, _ := meta.Lookup(schema.VersionKey)
 	version, err := strconv.Atoi(text)
 	if err != nil || !schema.Readable(version) {
-		return 0, fmt.Errorf("schema version %q, this program reads versions %d to %d: use the program the lake was made "+
-			"with", text, schema.OldestVersion, schema.Version)
+		return 0, fmt.Errorf("schema version %q, this program reads versions %d to %d: use the program the "+
+			"lake was made with", text, schema.OldestVersion, schema.Version)
 	}
 	return version, nil
 }

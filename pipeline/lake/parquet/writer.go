@@ -51,8 +51,8 @@ type Writer struct {
 // A Key is a column of a file with one value in all rows.
 type Key struct{ Column, Value string }
 
-// NewWriter starts a Parquet file of the table on out. The file has the columns of the table, the keys and, if
-// the table has start times, the columns schema.StartTime and schema.StartDay.
+// NewWriter starts a Parquet file of the table on out. The file has the columns of the table, the keys
+// and, if the table has start times, the columns schema.StartTime and schema.StartDay.
 func NewWriter(t schema.Table, out io.Writer, keys ...Key) *Writer {
 	sorting := names.Of(t.Sort, func(name string) parquet.SortingColumn { return parquet.Ascending(name) })
 	options := []parquet.WriterOption{
