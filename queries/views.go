@@ -142,8 +142,12 @@ func tableView(t schema.Table, v schema.View, files []File, lake lakeFiles, answ
 func columnsIn(t schema.Table, version int) string {
 	return strings.Join(names.Of(t.Columns, func(c schema.Column) string {
 		name := duckdb.Ident(c.Name)
-		if t.In(cmp.Or(version, schema.Version), c.Name) {
+		in, like := t.In(cmp.Or(version, schema.Version), c.Name)
+		switch {
+		case in:
 			return name
+		case like != "":
+			return duckdb.Ident(like) + " AS " + name
 		}
 		return fmt.Sprintf("CAST(%s AS %s) AS %s", c.EmptyValue(), sqlType(c.Type), name)
 	}), ", ")

@@ -8,23 +8,37 @@ const OldestVersion = 15
 // Readable reports whether this program reads tables of a version.
 func Readable(version int) bool { return version >= OldestVersion && version <= Version }
 
-// added has the columns that tables got after OldestVersion, with the first version that has them. Readers
-// of older files find the empty value in them (EmptyValue).
+// An addition is a column that a table got after OldestVersion.
+type addition struct {
+	version int    // the first version that has it
+	like    string // column whose values readers find in older files; empty: the empty value
+}
+
+// added has the additions to tables that outlive an estimate.
 //
 //	version 16   rows of logs with bytes in both directions
-//	version 17   table workload_intervals; folders workload_…; derived columns (Derived); variants as values
-var added = map[string]map[string]int{
-	Workloads.Name: {"second_directions": 16},
-	Rejects.Name:   {"reverse": 16},
-	Records.Name:   {"reverse": 16},
+//	version 17   table workload_intervals; packets of records
+//	version 18   flows that are parts of connections, or only load links; delays of link cases
+//	version 19   folders workload_…, derived columns, variants as values
+var added = map[string]map[string]addition{
+	Workloads.Name:        {"second_directions": {16, ""}},
+	Rejects.Name:          {"reverse": {16, ""}},
+	Records.Name:          {"reverse": {16, ""}, "packets": {17, ""}},
+	Flows.Name:            {"connection_id": {18, "flow_id"}, "background": {18, ""}},
+	HopContributions.Name: {"case_delay_ns": {18, ""}},
+	DelayBuckets.Name:     {"large_n": {18, ""}, "small_delay": {18, ""}, "large_delay": {18, ""}},
 }
 
 // WorkloadFolders is the first version in which tables of both scopes have a folder of their own for
 // workloads.
-const WorkloadFolders = 17
+const WorkloadFolders = 19
 
-// In reports whether files of a version have a column of the table.
-func (t Table) In(version int, column string) bool { return added[t.Name][column] <= version }
+// In reports whether files of a version have a column of the table. If they do not, like is the column whose
+// values it has there, or empty if its values are empty.
+func (t Table) In(version int, column string) (in bool, like string) {
+	a := added[t.Name][column]
+	return a.version <= version, a.like
+}
 
 // Grew reports whether the table got columns after OldestVersion.
 func (t Table) Grew() bool { return added[t.Name] != nil }

@@ -107,7 +107,7 @@ func Parse(name string) (v Variant, err error) {
 // fields is a Variant without methods.
 type fields Variant
 
-// UnmarshalJSON reads the fields or, from a lake of schema version 16 or older, the name. A variant whose
+// UnmarshalJSON reads the fields or, from a lake of schema version 18 or older, the name. A variant whose
 // name Parse refuses is an error.
 func (v *Variant) UnmarshalJSON(text []byte) error {
 	name := ""

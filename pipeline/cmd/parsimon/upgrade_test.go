@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,17 +16,31 @@ import (
 	"parsimon/schema"
 )
 
-// estimatesOfFixtures sums the FCTs of each estimate of a fixture. Both fixtures have the same scenarios.
+// estimatesOfFixtures sums the FCTs of each estimate of a fixture.
 const estimatesOfFixtures = "SELECT scenario, variant, count(*) AS flows, sum(fct_ns) AS fct_ns " +
 	"FROM slowdowns_all GROUP BY ALL ORDER BY ALL"
 
-// fixtureAnswer is the answer to estimatesOfFixtures by the programs that made the lakes.
-const fixtureAnswer = `scenario,variant,flows,fct_ns
+// A fixture is a lake of testdata/lakes.
+type fixture struct {
+	version  string
+	answer   string // to estimatesOfFixtures, by the program that made the lake
+	upgraded string // what parsimon upgrade says
+}
+
+var fixtures = []fixture{
+	{"v15", `scenario,variant,flows,fct_ns
 1094455c02fbb1e0,flow-2,300,26736154
 1094455c02fbb1e0,independent,300,32827578
 2e0999ae31e92421,independent,20,3220451
 b525fd7a1a3f47bb,flow-2,449,62320958
-`
+`, "upgraded 3 scenarios and 1 workloads"},
+	{"v19", `scenario,variant,flows,fct_ns
+1094455c02fbb1e0,flow-2,300,26242307
+1094455c02fbb1e0,independent,300,33812608
+2e0999ae31e92421,independent,20,3224288
+b525fd7a1a3f47bb,flow-2,449,61904177
+`, "nothing to upgrade"},
+}
 
 // unpack unpacks a lake of testdata/lakes, and returns its directory.
 func unpack(t *testing.T, version string) string {
@@ -71,26 +86,24 @@ func unpack(t *testing.T, version string) string {
 // made: a scenario with two estimates, a what-if, and a workload with a scenario.
 func TestLakesOfOlderVersions(t *testing.T) {
 	t.Parallel()
-	for version, upgraded := range map[string]string{
-		"v15": "upgraded 3 scenarios and 1 workloads", "v17": "nothing to upgrade",
-	} {
-		t.Run(version, func(t *testing.T) {
+	for _, of := range fixtures {
+		t.Run(of.version, func(t *testing.T) {
 			t.Parallel()
-			dir := unpack(t, version)
-			old := version != "v17"
+			dir := unpack(t, of.version)
+			old := of.version != fmt.Sprintf("v%d", schema.Version)
 			query := []string{"query", "--lake", dir, "--format", "csv", "--sql", estimatesOfFixtures}
 			const note = "columns that are newer are empty"
 			code, got, log := parsimon(t, query...)
-			if code != exitOK || got != fixtureAnswer || old != strings.Contains(log, note) {
-				t.Errorf("exit %d: %s\n%s\nwant %s", code, got, log, fixtureAnswer)
+			if code != exitOK || got != of.answer || old != strings.Contains(log, note) {
+				t.Errorf("exit %d: %s\n%s\nwant %s", code, got, log, of.answer)
 			}
 			if old {
 				run := []string{"run", "parking-lot/short", "--lake", dir, "-q"}
 				mustFail(t, failure{exitFailed, "upgrade it first (parsimon upgrade)", run})
 			}
-			contains(t, must(t, "upgrade", "--lake", dir), upgraded)
+			contains(t, must(t, "upgrade", "--lake", dir), of.upgraded)
 			code, got, log = parsimon(t, query...)
-			if code != exitOK || got != fixtureAnswer || strings.Contains(log, note) {
+			if code != exitOK || got != of.answer || strings.Contains(log, note) {
 				t.Errorf("after the upgrade: exit %d: %s\n%s", code, got, log)
 			}
 			checkUpgraded(t, dir)

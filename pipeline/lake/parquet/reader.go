@@ -145,6 +145,10 @@ func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err er
 
 func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
 	leaf, ok := r.leaf(c)
+	_, like := r.lacks(c)
+	if !ok && like != "" {
+		return r.readColumn(g, r.table.Columns[r.table.Index(like)], from, to)
+	}
 	if !ok {
 		return emptyColumn(c, max(0, to-from)), nil
 	}
@@ -242,7 +246,8 @@ func (r *Reader) checkTable() error {
 	}
 	for _, c := range r.table.Columns {
 		leaf, ok := r.leaf(c)
-		if !ok && r.lacks(c) {
+		older, _ := r.lacks(c)
+		if !ok && older {
 			continue
 		}
 		if !ok {
@@ -267,8 +272,15 @@ func versionOf(meta *parquet.File) (int, error) {
 	return version, nil
 }
 
-// lacks reports whether the open file is older than a column of the table.
-func (r *Reader) lacks(c schema.Column) bool { return !r.foreign && !r.table.In(r.version, c.Name) }
+// lacks reports whether the open file is older than a column of the table. It then returns the column whose
+// values it has there, or an empty name if its values are empty.
+func (r *Reader) lacks(c schema.Column) (lacks bool, like string) {
+	if r.foreign {
+		return false, ""
+	}
+	in, like := r.table.In(r.version, c.Name)
+	return !in, like
+}
 
 // emptyColumn returns the empty values of a column that the open file lacks.
 func emptyColumn(c schema.Column, rows int64) arrow.Array {
