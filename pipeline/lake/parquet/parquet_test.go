@@ -102,6 +102,7 @@ func TestKeyRangePrunesRowGroups(t *testing.T) {
 		b.Field(4).(*array.Float64Builder).Append(1)
 		b.Field(5).(*array.Float64Builder).Append(0)
 		b.Field(6).(*array.Int64Builder).Append(0)
+		b.Field(7).(*array.Int64Builder).Append(0)
 	}
 	path := filepath.Join(t.TempDir(), "f.parquet")
 	writeFile(t, path, schema.HopContributions, b.NewRecord())
