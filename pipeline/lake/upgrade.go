@@ -171,7 +171,7 @@ func (s *Session) rewritePaths(p Place) error {
 		if bytes.Equal(now, state) {
 			return nil
 		}
-		return s.WriteStateDurably(file, json.RawMessage(now))
+		return s.WriteStateDurably(file, now)
 	})
 }
 
