@@ -93,7 +93,7 @@ func (w *wanted) of(t tables.Published) []lakeFile {
 
 // partition returns the values of the partition columns.
 func (f lakeFile) partition() map[string]string {
-	return map[string]string{"scenario": f.Scenario, "variant": f.Variant}
+	return map[string]string{"scenario": f.Scenario, "variant": f.Variant.String()}
 }
 
 // name returns the name of the copy of a file, without what tells several copies apart:
@@ -101,8 +101,8 @@ func (f lakeFile) partition() map[string]string {
 //	scenario=ID/variant=NAME/part-NNNNN-DIGEST
 func (f lakeFile) name() string {
 	dir := "scenario=" + f.Scenario + "/"
-	if f.Variant != "" {
-		dir += "variant=" + f.Variant + "/"
+	if !f.Variant.IsZero() {
+		dir += "variant=" + f.Variant.String() + "/"
 	}
 	base, _, _ := strings.Cut(strings.TrimSuffix(path.Base(f.Path), ".parquet"), "~")
 	return dir + base + "-" + f.data.Digest

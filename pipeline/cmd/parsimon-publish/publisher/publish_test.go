@@ -21,12 +21,19 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/variant"
 )
 
 // Scenarios of test lakes.
 const (
 	first  lake.ScenarioID = "00000000000000a1"
 	second lake.ScenarioID = "00000000000000b2"
+)
+
+// The variants of fill.
+var (
+	onePass   = variant.Variant{Estimator: "flow", Passes: 1}
+	twoPasses = variant.Variant{Estimator: "flow", Passes: 2}
 )
 
 // fill commits random rows of all tables for a scenario, in two variants. The answer is flow-2.
@@ -50,7 +57,7 @@ func fill(t *testing.T, dir string, id lake.ScenarioID, rows int) *lake.Lake {
 			}
 			for n := range 2 {
 				rec := fixture.Batch(table, rng, rows+n)
-				d, err := s.WriteFile(table, p.File(table, n), rec)
+				d, err := s.WriteFile(table, p, p.File(table, n), rec)
 				rec.Release()
 				if err != nil {
 					t.Fatal(err)
@@ -63,10 +70,10 @@ func fill(t *testing.T, dir string, id lake.ScenarioID, rows int) *lake.Lake {
 		}
 	}
 	commit(lake.Of(id), false)
-	for _, variant := range []string{"flow-1", "flow-2"} {
-		commit(lake.Place{Scenario: id, Variant: variant}, true)
+	for _, v := range []variant.Variant{onePass, twoPasses} {
+		commit(lake.Place{Scenario: id, Variant: v}, true)
 	}
-	if err := s.SetAnswer(id, "flow-2"); err != nil {
+	if err := s.SetAnswer(id, twoPasses); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -257,7 +264,7 @@ func TestFailedPublishIsContinued(t *testing.T) {
 	l := fill(t, dir, first, 40)
 	p := publisherTo(t, l, t.TempDir())
 	p.AtOnce = 1
-	slowdowns := lake.Place{Scenario: first, Variant: "flow-2"}.File(schema.Slowdowns, 1)
+	slowdowns := lake.Place{Scenario: first, Variant: twoPasses}.File(schema.Slowdowns, 1)
 	path := filepath.Join(dir, slowdowns)
 	good, err := os.ReadFile(path)
 	if err != nil {

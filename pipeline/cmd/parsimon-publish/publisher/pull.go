@@ -165,10 +165,10 @@ func (p *Publisher) pullFile(ctx context.Context, s *lake.Session, d lake.DataFi
 	if err != nil {
 		return d, err
 	}
-	if d.Rows == 0 { // such a file is not published
-		return s.WriteFile(t, d.Path)
-	}
 	scenario, _, _ := strings.Cut(strings.TrimPrefix(d.Path, t.Name+"/scenario="), "/")
+	if d.Rows == 0 { // such a file is not published
+		return s.WriteFile(t, lake.Of(lake.ScenarioID(scenario)), d.Path)
+	}
 	f := lakeFile{File: queries.File{Path: d.Path, Scenario: scenario}, data: d}
 	from, ok := copies[t.Name+"/"+f.name()]
 	if !ok {

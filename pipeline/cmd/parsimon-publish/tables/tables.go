@@ -98,7 +98,33 @@ func (p Published) Schema() (*iceberg.Schema, error) {
 		}
 		fields = append(fields, field)
 	}
+	for _, f := range p.fileColumns() {
+		f.ID = next()
+		fields = append(fields, f)
+	}
 	return iceberg.NewSchema(0, fields...), nil
+}
+
+// fileColumns returns the columns that files of the lake have beside those of the table (schema.ScenarioKey).
+func (p Published) fileColumns() (all []iceberg.NestedField) {
+	if !p.Table.Shared && p.Table.Name != schema.Scenarios.Name {
+		all = append(all, iceberg.NestedField{
+			Name: schema.ScenarioKey, Type: iceberg.PrimitiveTypes.String, Doc: docs["scenario"],
+		})
+	}
+	if p.Table.Variant {
+		all = append(all, iceberg.NestedField{
+			Name: schema.VariantKey, Type: iceberg.PrimitiveTypes.String, Doc: docs["variant"],
+		})
+	}
+	if p.Table.HasStart() {
+		all = append(all, iceberg.NestedField{
+			Name: schema.StartTime, Type: iceberg.PrimitiveTypes.TimestampTz, Doc: "start_ns as a time of UTC",
+		}, iceberg.NestedField{
+			Name: schema.StartDay, Type: iceberg.PrimitiveTypes.Date, Doc: "day of start_time",
+		})
+	}
+	return all
 }
 
 func hasColumn(t schema.Table, name string) bool {
