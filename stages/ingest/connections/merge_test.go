@@ -16,7 +16,6 @@ import (
 
 // A testRecord is a row of table records. Times are in seconds.
 type testRecord struct {
-	source         int32
 	src, dst, port int32
 	observer       string
 	start, end     float64

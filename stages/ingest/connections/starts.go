@@ -362,7 +362,7 @@ func (w *intervalWriter) add(s *span) error {
 
 func (w *intervalWriter) flush() error {
 	w.n = 0
-	var batch arrow.Record = w.b.NewRecord()
+	batch := w.b.NewRecord()
 	defer batch.Release()
 	return w.out.Write(batch)
 }
