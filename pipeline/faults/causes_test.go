@@ -17,7 +17,7 @@ func TestCausesHaveTests(t *testing.T) {
 	}
 	code := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	for _, dir := range []string{"../../pipeline", "../../queries", "../../stages"} {
+	for _, dir := range []string{"../../pipeline", "../../queries", "../../stages", "../../schema"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

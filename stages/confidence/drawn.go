@@ -34,7 +34,7 @@ const mostSpread = 0.5
 // A bootstrap of blocks would need blocks that are longer than congestion lasts, of which a workload often
 // has few. Batch means also need long batches, but Student's t covers that they are few. The variance is the
 // largest of those from few and from more batches, and of the extrapolation from more and many (Vats and
-// Flegal, Biometrika 109(3), 2022). make coverage measures the intervals on the workloads on
+// Flegal, Biometrika 109(3), 2022). make independent-coverage measures the intervals on the workloads on
 // which this choice was made.
 func drawnInterval(c, inCases cumulative, row *Interval) {
 	at := c.cellOfAll(row.Quantile)

@@ -7,7 +7,7 @@ import (
 )
 
 // Intervals of independent must contain what other traffic of the same kind has. By the drawn delays alone,
-// which are independent of each other, they did so in a quarter of the cases. make coverage measures all kinds.
+// which are independent of each other, they did so in a quarter of the cases. make independent-coverage measures all kinds.
 func TestIntervalsOfIndependentCoverOtherDraws(t *testing.T) {
 	draws := 12
 	if testing.Short() {

@@ -49,7 +49,7 @@ func measurements() []measurement {
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
 			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
 		{"loads", "SCENARIO", "the load of the busiest link of the shipped scenarios, asked and drawn", shippedLoads},
-		{"coverage", "", "95% intervals of independent, over drawn workloads of five kinds", measureCoverage},
+		{"independent-coverage", "", "95% intervals of independent, over drawn workloads of five kinds", measureCoverage},
 		{"paper", "", "the paper's evaluation again, with the truth beside; it goes on where it was " +
 			"interrupted", repeatPaper},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
