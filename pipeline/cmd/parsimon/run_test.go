@@ -201,8 +201,10 @@ func TestClassesByDSCP(t *testing.T) {
 	must(t, "run", "--topology", sonic, "--flows", flows, "--lake", lake, "--quiet", "--switch-classes", "--name", "s")
 	out = must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv", "--param", "scenario=s")
 	contains(t, out, ",exact,s,1,queue1,1,", ",exact,s,3,queue3,1,")
-	mustFail(t, failure{exitUsage, "an element that has a name is classes.NAME", []string{"sweep", "s", "--lake", lake, "--set",
-		"switches.classes[0].weight=1,2"}}, failure{exitUsage, "a scenario of the lake has no configurations of switches",
+	mustFail(t, failure{
+		exitUsage, "an element that has a name is classes.NAME",
+		[]string{"sweep", "s", "--lake", lake, "--set", "switches.classes[0].weight=1,2"},
+	}, failure{exitUsage, "a scenario of the lake has no configurations of switches",
 		[]string{"what-if", "s", "--lake", lake, "--set", "switches.classes=topology"}},
 		failure{exitUsage, "switches.classes.gold: is an unknown key (keys: queue0, queue1", []string{"what-if", "s", "--lake", lake, "--set",
 			"switches.classes.gold.weight=2"}}, failure{exitUsage, "switches.classes.queue3.weight: is 0, must be 1 to 1000",
