@@ -14,12 +14,12 @@ import (
 // threshold, share of the buffer, and pauses. ACKs still precede all data. With Traits.AcksQueue, they wait
 // in the queue of their flow's class.
 //
-// A port first serves the classes without a weight, in order of priority and without preemption. Classes with
-// a weight share the remaining capacity by deficit round robin (Shreedhar and Varghese, SIGCOMM'95). One
-// after another, each receives its quantum, and sends as long as its next packet is within its deficit. The
-// deficit is 0 if nothing waits. The smallest quantum is the size of a full packet. NICs serve the classes of their flows by
-// the same rules, and the flows of a class round robin. A flow that may not send when the previous packet has
-// been sent does not wait.
+// A port first serves the classes without a weight, in order of priority and without preemption. Classes
+// with a weight share the remaining capacity by deficit round robin (Shreedhar and Varghese, SIGCOMM'95).
+// One after another, each receives its quantum, and sends as long as its next packet is within its deficit.
+// The deficit is 0 if nothing waits. The smallest quantum is the size of a full packet. NICs serve the
+// classes of their flows by the same rules, and the flows of a class round robin. A flow that may not send
+// when the previous packet has been sent does not wait.
 //
 // Ports without classes, or with a single class that has no settings, are served by domain.serve and
 // domain.runNIC. PFC applies to classes. Without classes, there is one.
