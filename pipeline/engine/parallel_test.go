@@ -52,28 +52,3 @@ func TestParallelStopsAtAnError(t *testing.T) {
 		t.Errorf("cancelled before: %v", err)
 	}
 }
-
-// While a task uses its memory, no other task uses it. The next task of a worker reuses it.
-func TestMemory(t *testing.T) {
-	made := 0
-	work := WithMemory(func() (*int, error) {
-		made++
-		return new(int), nil
-	}, func(_ context.Context, memory *int, _ *Attempt) error {
-		*memory++
-		if *memory > 3 {
-			return errors.New("full")
-		}
-		return nil
-	})
-	for i := range 4 {
-		if err := work(t.Context(), nil); made != 1 || (err != nil) != (i == 3) {
-			t.Errorf("task %d: %d made, %v", i, made, err)
-		}
-	}
-	bad := errors.New("no memory")
-	work = WithMemory(func() (*int, error) { return nil, bad }, func(context.Context, *int, *Attempt) error { return nil })
-	if err := work(t.Context(), nil); !errors.Is(err, bad) {
-		t.Errorf("%v", err)
-	}
-}

@@ -50,30 +50,6 @@ func Always(work Worker) func(*Inputs) (Worker, error) {
 	return func(*Inputs) (Worker, error) { return work, nil }
 }
 
-// WithMemory returns a Worker that gives each task exclusive memory while it runs. The memory is created by
-// newMemory or reused from a complete task.
-func WithMemory[M any](newMemory func() (M, error), work func(context.Context, M, *Attempt) error) Worker {
-	idle := make(chan M, 1<<10)
-	return func(ctx context.Context, t *Attempt) (err error) {
-		var memory M
-		select {
-		case memory = <-idle:
-		default:
-			if memory, err = newMemory(); err != nil {
-				return err
-			}
-		}
-		if err = work(ctx, memory, t); err != nil {
-			return err // after an error, the memory may contain data of the task
-		}
-		select {
-		case idle <- memory:
-		default: // enough idle memory is kept already
-		}
-		return nil
-	}
-}
-
 // An Output is one table of the stage that writes it.
 type Output struct {
 	Stage *Stage

@@ -85,23 +85,20 @@ func setPercentile(p *summary.PercentilesResult, row *Row) {
 		value := float64(row.Hi)
 		hi = &value
 	}
+	set := func(estimate *float64, loOf, hiOf **float64) {
+		*estimate = row.Estimate
+		*loOf = &row.Lo
+		*hiOf = hi
+	}
 	switch row.Quantile {
 	case 0.5:
-		p.P50 = row.Estimate
-		p.P50Lo = &row.Lo
-		p.P50Hi = hi
+		set(&p.P50, &p.P50Lo, &p.P50Hi)
 	case 0.9:
-		p.P90 = row.Estimate
-		p.P90Lo = &row.Lo
-		p.P90Hi = hi
+		set(&p.P90, &p.P90Lo, &p.P90Hi)
 	case 0.99:
-		p.P99 = row.Estimate
-		p.P99Lo = &row.Lo
-		p.P99Hi = hi
+		set(&p.P99, &p.P99Lo, &p.P99Hi)
 	case 0.999:
-		p.P999 = row.Estimate
-		p.P999Lo = &row.Lo
-		p.P999Hi = hi
+		set(&p.P999, &p.P999Lo, &p.P999Hi)
 	}
 }
 

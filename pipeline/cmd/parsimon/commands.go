@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline/catalog"
+	"parsimon/pipeline/cmd/publishing"
 	"parsimon/pipeline/lake"
 )
 
@@ -63,8 +64,8 @@ func (e *env) commands() []command {
 		{"query", groupRead, 0, 1, false, &queryVerb{env: e}, completeQuestions},
 		{"report", groupRead, 1, 1, false, &reportVerb{env: e}, scenarios},
 		{"schema", groupRead, 0, anyNumber, false, &schemaVerb{env: e}, completeTables},
-		{"publish", groupRead, 1, 1, false, &publishVerb{env: e}, nil},
-		{"pull", groupInput, 2, 2, false, &pullVerb{env: e}, nil},
+		{"publish", groupRead, 1, 1, false, e.publisher("publish", &publishing.Options{}), nil},
+		{"pull", groupInput, 2, 2, false, e.publisher("pull", &publishing.PullOptions{}), nil},
 		{"ingest", groupInput, 0, anyNumber, true, &ingestVerb{env: e}, nil},
 		{"convert", groupInput, 1, 1, false, &convertVerb{env: e}, nil},
 		{"topology", groupInput, 1, 1, false, &topologyVerb{env: e}, completeTopologies},

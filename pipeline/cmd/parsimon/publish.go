@@ -15,46 +15,36 @@ import (
 	"parsimon/pipeline/cmd/publishing"
 )
 
-// A publishVerb publishes answers as Iceberg tables. The program parsimon-publish does the work.
-type publishVerb struct {
+// A publisherVerb is a command of the program parsimon-publish, which does the work.
+type publisherVerb struct {
 	*env
-	options publishing.Options
+	command string
+	options publisherOptions
 	flags   *pflag.FlagSet
 }
 
-func (v *publishVerb) declare(f *pflag.FlagSet) {
+// A publisherOptions has the flags of a command.
+type publisherOptions interface {
+	Declare(f *pflag.FlagSet)
+	Check() error
+}
+
+func (e *env) publisher(command string, options publisherOptions) verb {
+	return &publisherVerb{env: e, command: command, options: options}
+}
+
+func (v *publisherVerb) declare(f *pflag.FlagSet) {
 	v.flags = f
 	v.options.Declare(f)
 }
 
-func (v *publishVerb) takesURL() {}
+func (v *publisherVerb) takesURL() {}
 
-func (v *publishVerb) run(ctx context.Context, args []string) error {
+func (v *publisherVerb) run(ctx context.Context, args []string) error {
 	if err := v.options.Check(); err != nil {
 		return usageError{err}
 	}
-	return v.runPublisher(ctx, "publish", v.flags, args)
-}
-
-// A pullVerb copies a published scenario into a lake. The program parsimon-publish does the work.
-type pullVerb struct {
-	*env
-	options publishing.PullOptions
-	flags   *pflag.FlagSet
-}
-
-func (v *pullVerb) declare(f *pflag.FlagSet) {
-	v.flags = f
-	v.options.Declare(f)
-}
-
-func (v *pullVerb) takesURL() {}
-
-func (v *pullVerb) run(ctx context.Context, args []string) error {
-	if err := v.options.Check(); err != nil {
-		return usageError{err}
-	}
-	return v.runPublisher(ctx, "pull", v.flags, args)
+	return v.runPublisher(ctx, v.command, v.flags, args)
 }
 
 // runPublisher runs a command of parsimon-publish with the flags that were given.
