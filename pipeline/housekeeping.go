@@ -403,7 +403,7 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 }
 
 // begunStages returns the stages of a scenario that were begun. If the estimate of a variant was begun, it
-// also returns the other stages that the estimate needs. Intermediate passes need no estimate of their own.
+// also returns the other stages that the estimate needs. Intermediate passes need no estimate.
 func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated bool, err error) {
 	begun, err := l.Variants(model.ID())
 	if err != nil {

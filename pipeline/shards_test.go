@@ -90,7 +90,7 @@ var lastReader = map[string][]schema.Table{
 	"sample":     {schema.HopObservations},
 }
 
-// shard runs one shard of a stage in a process of its own. If after is set, the process is killed when it
+// shard runs one shard of a stage in a separate process. If after is set, the process is killed when it
 // reports progress for the after-th time.
 func (t *arrayJob) shard(step string, shard string, after int) (out string, killed bool) {
 	cmd := exec.Command(os.Args[0])

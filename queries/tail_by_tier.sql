@@ -4,7 +4,7 @@
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile of their service's, or of all flows, are the tail
--- param: service text = '' : service; empty means all services, each with rows of its own, and rows for all flows
+-- param: service text = '' : service; empty means all services, each with its own rows, and rows for all flows
 -- param: vnet text = '' : virtual network; empty means the flows of all
 -- param: groups count = 12 : number of services that have rows; those with the most flows are chosen
 

@@ -29,7 +29,7 @@ var added = map[string]map[string]addition{
 	DelayBuckets.Name:     {"large_n": {18, ""}, "small_delay": {18, ""}, "large_delay": {18, ""}},
 }
 
-// WorkloadFolders is the first version in which tables of both scopes have a folder of their own for
+// WorkloadFolders is the first version in which tables of both scopes have a separate folder for
 // workloads.
 const WorkloadFolders = 19
 

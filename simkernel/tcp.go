@@ -89,7 +89,7 @@ type TCP struct {
 	acked     int64 // SND.UNA
 	recover   int64 // RecoveryPoint: SND.NXT when the last recovery began; losses before it belong to the same event
 	recovers  bool
-	marked    bool  // likewise after a mark: nothing is lost
+	marked    bool  // the recovery began with a mark: nothing is lost
 	partial   bool  // an ACK that was partial has restarted the timer in this recovery
 	credit    int64 // bytes acknowledged in congestion avoidance that have not raised the window
 	flight    int64 // RecoverFS: SND.NXT - SND.UNA when the recovery began

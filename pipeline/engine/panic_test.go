@@ -34,7 +34,7 @@ func TestPanicOfATaskIsAnError(t *testing.T) {
 	}
 }
 
-// A panic in a part of a task that runs in a goroutine of its own, such as a link case, is an error of the
+// A panic in a part of a task that runs in a separate goroutine, such as a link case, is an error of the
 // task, too. Otherwise, it ends the process.
 func TestPanicOfAPartOfATaskIsAnError(t *testing.T) {
 	session := toyLake(t)

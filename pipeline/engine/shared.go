@@ -101,7 +101,7 @@ func (r *TaskRunner) step(ctx context.Context, step string, choose choice, do fu
 	return r.with(ctx, choose, func(e *Executor) error { return do(e, r.plan[at]) })
 }
 
-// with calls do with an executor that has a session of its own.
+// with calls do with an executor that has its own session.
 func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executor) error) error {
 	session, err := r.lake.LockShared(ctx, r.place)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *TaskRunner) with(ctx context.Context, choose choice, do func(e *Executo
 // differs from their own.
 //
 // Several processes may run the same task at once, by mistake or because an engine does not wait for a slow
-// process. Each process writes files of its own. If it finds a record of the task when it has finished, it
+// process. Each process writes separate files. If it finds a record of the task when it has finished, it
 // discards its files. If two processes finish at the same moment, the last record is used. The rows of all
 // attempts are the same. Files that no record names are removed by the next process that works alone, or
 // together with their temporary table.

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 //
 // Stage numbers writes the numbers below toyNumbers. Each of its tasks writes one range. Stage squares reads
 // the numbers of a range and writes their squares, as text, to a temporary table. Stage sums has fewer tasks.
-// Each of them adds up the squares of a range, which can be in several files. Each stage belongs to a variant
-// of its own, as the stages of one estimate can.
+// Each of them adds up the squares of a range, which can be in several files. The stages belong to separate
+// variants, as those of one estimate can.
 type toy struct {
 	numbers, squares, sums *Stage
 	plan                   Plan

@@ -457,7 +457,7 @@ func (s *Session) RemovePlace(p Place) error {
 		errs = errors.Join(errs, s.root.RemoveAll(folder+"/"+p.owner()))
 		_ = s.root.Remove(folder) // if it is empty now
 	}
-	_ = s.root.Remove(hiddenDir) // likewise
+	_ = s.root.Remove(hiddenDir) // fails while the folder has files
 	if errs != nil {
 		return errs
 	}

@@ -255,8 +255,8 @@ type WorkloadID string
 // windowsPrefix begins the ids of hidden scenarios: those that consist of windows of time of another one.
 const windowsPrefix = "windows-"
 
-// hiddenDir is the folder of the tables of hidden scenarios. Whoever reads all files of a table's own folder
-// does not find them.
+// hiddenDir is the folder of the tables of hidden scenarios. A reader that globs the folder of
+// a table does not see them.
 const hiddenDir = "_windows"
 
 // WindowsID returns the id of a hidden scenario from the hash of its canonical form.

@@ -46,7 +46,7 @@ func (l *Lake) Lock(ctx context.Context, p Place) (*Session, error) {
 }
 
 // LockShared is Lock for one of several processes that divide the tasks of a scenario's stages among
-// themselves. Each session writes unfinished files to a directory of its own. The last session to close
+// themselves. Each session writes unfinished files to its own directory. The last session to close
 // removes the unfinished files of killed processes.
 func (l *Lake) LockShared(ctx context.Context, p Place) (*Session, error) {
 	// While the last session closes, it briefly holds the exclusive lock.

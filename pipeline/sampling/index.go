@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxLabels is the number of services, and of virtual networks, that have intervals of their own: those that
+	// maxLabels is the number of services, and of virtual networks, that have their own intervals: those that
 	// come first in the workload.
 	maxLabels = 64
 	// maxSlots bounds the number of slots and so the memory of an index.
@@ -144,7 +144,7 @@ func (x *index) pair(service, vnet string) *pair {
 	return p
 }
 
-// newPair makes a pair. Its service and virtual network have groups of their own, unless there are already
+// newPair makes a pair. Its service and virtual network have separate groups, unless there are already
 // maxLabels.
 func (x *index) newPair(service, vnet string) *pair {
 	p := &pair{service: service, vnet: vnet}
@@ -163,7 +163,7 @@ func (x *index) newPair(service, vnet string) *pair {
 	return p
 }
 
-// label reports whether a label has groups of its own.
+// label reports whether a label has its own groups.
 func (x *index) label(by confidence.GroupBy, label string) bool {
 	known := x.labels[by]
 	if !known[label] && len(known) < maxLabels {

@@ -4,7 +4,7 @@
 //	                                       └─► csv: the first table, with all digits
 //
 // Names in an answer come from traces and lakes of strangers. They can neither change the display of a
-// terminal nor begin a line of their own.
+// terminal nor begin a new line.
 package text
 
 import (

@@ -60,7 +60,7 @@ func TestComparisonValue(t *testing.T) {
 	}
 }
 
-// A service named like all flows forms a group of its own.
+// A service named like all flows forms a separate group.
 func TestGroupOfAServiceNamedAll(t *testing.T) {
 	got := groupOf([4]bool{true, true}, [4]string{"all", "blue", "<10 KB", "4"})
 	if want := [4]string{"(all)", "blue", "all", "all"}; got != want {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A Panic is the panic of a function that ran in a goroutine of its own.
+// A Panic is the panic of a function that ran in its own goroutine.
 type Panic struct {
 	Value any
 	Stack []byte // of the goroutine

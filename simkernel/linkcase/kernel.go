@@ -61,7 +61,7 @@ type Kernel struct {
 	acks           []ack              // the ACK rings of all slots
 	senders        []simkernel.Sender // by slot; unused if the sender is embedded in flow
 	clocks         []senderClock      // parallel to senders
-	stamps         []stamp            // parallel to acks: what else senders need of a packet; unused likewise
+	stamps         []stamp            // parallel to acks: more of a packet for senders that are not embedded
 	watchesService bool               // service starts decide marks or telemetry: see advanceService
 	ackScratch     simkernel.AckInfo
 

@@ -49,8 +49,8 @@ type balancing struct {
 	*Balancing
 	seed    uint64
 	busyPS  []int64 // Adaptive and CONGA, by port: when it will have sent all that has arrived, ACKs included
-	pauses  []int32 // likewise: number of its classes that are paused
-	sincePS []int64 // likewise: when the first of them was paused
+	pauses  []int32 // Adaptive and CONGA, by port: number of its classes that are paused
+	sincePS []int64 // Adaptive and CONGA, by port: when the first of them was paused
 	turns   []int32 // by set of links: the place of the next link
 	rate    []dre   // CONGA, by port
 }

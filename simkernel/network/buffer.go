@@ -32,7 +32,7 @@ type BufferParams struct {
 	// PFC makes switches pause senders (pfc.go) instead of dropping their packets.
 	PFC           bool  `json:"pfc,omitempty"`
 	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
-	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // likewise, as alpha times more for faster links; 0: fits each
+	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // of a link's packets, more on faster links; 0: fits each
 	// The watchdog drops the packets of a switch's queue that was paused for WatchdogNS. The port then
 	// ignores pauses of its class for RestoreNS. 0 means no watchdog.
 	WatchdogNS int64 `json:"watchdog_ns,omitempty"`

@@ -65,8 +65,8 @@ type portClasses struct {
 type queue struct {
 	calendar.Fifo
 	came      []int32 // with PFC: the links that buf came over
-	leftBytes int64   // port.leftBytes of it
-	heldBytes int64   // likewise
+	leftBytes int64   // as port.leftBytes, for this queue
+	heldBytes int64   // as port.heldBytes, for this queue
 	marked    int64
 	dropped   int64
 }

@@ -27,7 +27,7 @@ import (
 //
 // A pause frame takes the transmission time of pauseBytes plus the propagation delay. It neither waits for
 // packets nor delays them. A paused port, of a switch or a NIC, finishes the packet that it is sending, and
-// starts no other packet of the class. ACKs with a queue of their own are not paused. Pauses do not expire. A
+// starts no other packet of the class. ACKs with a separate queue are not paused. Pauses do not expire. A
 // watchdog (WatchdogNS) checks the paused queues of switches. It drops a queue that has waited for this time,
 // and the port then ignores pauses for RestoreNS.
 //

@@ -20,7 +20,7 @@ type receiver struct {
 	nackPS    int64         // when the next NACK for it may be sent
 	waitPS    int64         // between two NACKs for a packet
 	beyond    int64         // clocked by ACKs: 1 + the highest packet received
-	coming    packetset.Set // likewise: packets that have left the last port (dependencies.go)
+	coming    packetset.Set // clocked by ACKs: packets that have left the last port (dependencies.go)
 	sent      int64         // number of packets that have left the last port and will be received in order
 }
 

@@ -56,11 +56,11 @@ type recoveryFlow struct {
 	attempt    uint8 // of packets that are retransmitted: 1 to 2^calendar.AttemptBits - 1, then 1 again
 	backoff    uint8 // consecutive timeouts
 	received   int64 // clocked by ACKs: number of packets that the receiver has
-	lostTo     int64 // likewise, and with IRN: packets before it that the receiver does not have are lost
-	sentAgain  int64 // likewise: packets before it that the receiver does not have were retransmitted
+	lostTo     int64 // clocked by ACKs, and with IRN: packets before it that the receiver does not have are lost
+	sentAgain  int64 // as lostTo: packets before it that the receiver does not have were retransmitted
 	recoverTo  int64 // with IRN: losses before it belong to the present event
 	lowPS      int64 // with IRN: RTO_low
-	waited     bool  // likewise: the timer was extended beyond RTO_low
+	waited     bool  // with IRN: the timer was extended beyond RTO_low
 	timerSet   bool  // its NIC has a timer for it
 	done       bool
 	again      int32         // packets retransmitted before the last was delivered

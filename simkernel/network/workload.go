@@ -88,7 +88,7 @@ func (f *feed) run(stop <-chan struct{}) {
 	}
 }
 
-// nextOrFault is next for a goroutine of its own: a panic becomes an error.
+// nextOrFault is next for a separate goroutine: a panic becomes an error.
 func (f *feed) nextOrFault() (b *batch) {
 	fault := together.Catch(func() { b = f.next() })
 	if fault != nil {

@@ -134,7 +134,7 @@ func TestIntervalWarnings(t *testing.T) {
 	}
 }
 
-// Labels beyond the limit have no intervals of their own. The memory for such labels is bounded, too.
+// Labels beyond the limit have no separate intervals. The memory for such labels is bounded, too.
 func TestIntervalLabelsAreBounded(t *testing.T) {
 	x := New(0, 1, nil)
 	of := func(i int) workload.Labels { return workload.Labels{Service: strconv.Itoa(i), VNet: strconv.Itoa(i)} }

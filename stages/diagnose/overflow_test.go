@@ -113,7 +113,7 @@ func TestPausesReachTheSwitchBefore(t *testing.T) {
 			t.Errorf("%v bytes: %q, want %q", bytes, got, want)
 		}
 	}
-	// A queue of its own is in front of it.
+	// Its own queue is in front of it.
 	got := fullQueues(overflowOf(t, pfc, map[int32][][2]float64{7: {{0, 190_000}}, 4: {{0, 50_000}}}))
 	if got != "4 at 0: 140000 of 100000, 7 at 0: 190000 of 100000" {
 		t.Error(got)

@@ -1,6 +1,6 @@
 // Package exact is the estimator that simulates every packet of every flow over all hops of its path.
 //
-// It has no error of its own, but one simulation cannot be divided into link cases. On many cores, it takes
+// It adds no error, but one simulation cannot be divided into link cases. On many cores, it takes
 // longer than a few passes of link cases.
 package exact
 

@@ -52,7 +52,7 @@ func TestBucketRules(t *testing.T) {
 	}
 }
 
-// Few sizes fill buckets of their own, as in the published code. Otherwise flows of 400 KB would draw delays
+// Few sizes fill separate buckets, as in the published code. Otherwise flows of 400 KB would draw delays
 // per packet of flows of 10 KB, and their p50 was 6 times too high (parking-lot/long-bursty).
 func TestFewSizesHaveBucketsOfTheirOwn(t *testing.T) {
 	for _, c := range []struct {

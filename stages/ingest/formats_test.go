@@ -595,7 +595,7 @@ func textRows(m *Mapping, text string) (n int64) {
 	return n
 }
 
-// Bytes of the way back, which nfdump -b has in column obyt, are a flow of their own.
+// Bytes of the way back, which nfdump -b has in column obyt, are a separate flow.
 func TestNfdumpReverseBytes(t *testing.T) {
 	row := "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,10,9000,7,"
 	for back, want := range map[string]string{"0": "0 9000", "": "0 9000", "700": "0 9000; 2 700"} {

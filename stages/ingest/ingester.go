@@ -198,7 +198,7 @@ func (in *Ingester) Notes() (notes []string) {
 				continue
 			}
 			said[n.kind] = true
-			n.file += fmt.Sprintf(" (and %d more files likewise)", more)
+			n.file += fmt.Sprintf(" (and in %d more files)", more)
 		}
 		notes = append(notes, n.file+n.text)
 	}

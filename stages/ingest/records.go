@@ -32,7 +32,7 @@ type FileStats struct {
 	// data and refused connections. They do not count against MaxRejects.
 	SetAside  int64         `json:"set_aside"`
 	Reasons   []RejectCount `json:"reasons"`     // most frequent first
-	AnyFlowID bool          `json:"any_flow_id"` // rows have ids of their own
+	AnyFlowID bool          `json:"any_flow_id"` // rows have ids
 	Mapping   *Mapping      `json:"-"`           // that fits the file
 	// RecordsFile and RejectsFile are Parquet files of tables records and rejects, in TmpDir. RejectsFile
 	// exists only if there are rejects.

@@ -148,7 +148,7 @@ func TestFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := checker.Begin([]Flow{c.flow}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("in a run of its own: %v, want %q", err, c.want)
+			t.Errorf("in a separate run: %v, want %q", err, c.want)
 		}
 		if r := checker.Report(); r.Flows != 1 {
 			t.Errorf("%d flows checked beside an invalid one", r.Flows)

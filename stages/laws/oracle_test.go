@@ -71,7 +71,7 @@ type Finding struct {
 	WorstNS    int64   // the largest contradiction
 	WorstShare float64 // the largest contradiction relative to the longest FCT of those that it can be due to
 	WorstLink  int32   // of WorstShare; -1: no contradiction
-	WorstRow   int64   // likewise, a flow of it
+	WorstRow   int64   // a flow with that slowdown
 }
 
 // add notes that FCTs of up to fctPS are wrong by at least offPS, if that exceeds what rounding explains. It reports
@@ -116,7 +116,7 @@ func New(n *topology.Network, p simkernel.Params) *Checker {
 	return c
 }
 
-// Begin checks flows, which come in start order. The laws are independent: each is checked by a goroutine of its own,
+// Begin checks flows, which come in start order. The laws are independent: a separate goroutine checks each,
 // which Wait, Report and the next Begin wait for. Until then the flows must not change. If a flow is not valid, none of
 // them is checked.
 func (c *Checker) Begin(flows []Flow) error {

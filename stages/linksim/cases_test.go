@@ -233,7 +233,7 @@ func TestStatsOfTasks(t *testing.T) {
 }
 
 // The paper's cases have one source per host. With observations, flows that reach the link after another
-// delay have a source of their own, because the packets of a source stay in order.
+// delay have a separate source, because the packets of a source stay in order.
 func TestSourcesOfACase(t *testing.T) {
 	s, err := New(Options{Model: methodtest.DCTCP(t, topologytest.SmallNetwork(t)),
 		Loads: &route.Loads{Links: make([]route.LinkLoad, 8)}})

@@ -1,5 +1,5 @@
 // Package method describes the estimation method: from flows on a network to the slowdown of every flow. Each part is a
-// package of its own.
+// separate package.
 //
 //	flows
 //	  │ route                 path of each flow → its hops, by link

@@ -319,7 +319,7 @@ func TestBackgroundFlowsLoadLinksWithoutRows(t *testing.T) {
 	}
 }
 
-// Messages of one connection arrive on one path, as its packets do. If each had a path of its own, ECMP would
+// Messages of one connection arrive on one path, as its packets do. If each took a separate path, ECMP would
 // spread a connection over all links.
 func TestMessagesTakeThePathOfTheirConnection(t *testing.T) {
 	n := methodtest.Clos(t)

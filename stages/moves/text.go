@@ -59,7 +59,7 @@ func (t *Text) Apply(n *topology.Network, former *Moves) (*Moves, error) {
 	})
 	set(cmp.Or(t.Routes, t.Balance), func(string) error {
 		if m.Routes != nil && m.has(WCMP) {
-			return errors.New("balance wcmp has weights of its own, routes of files have theirs: use another balance")
+			return errors.New("balance wcmp sets weights, and so do routes of files: use another balance")
 		}
 		return nil
 	})

@@ -492,7 +492,7 @@ func perHost(weight float64, from, to, part int, sameGroup, own bool) float64 {
 }
 
 // A groupPart has the hosts of a group that the router treats alike. They have the same attachment and no
-// cable to another host. A host with such a cable is a part of its own.
+// cable to another host. A host with such a cable is a separate part.
 type groupPart struct {
 	attachment int32
 	hosts      []int32 // indexes of nodes

@@ -78,7 +78,7 @@ type Rule struct {
 // Rules are rules by service. OtherServices is the key of the rule of all other services.
 type Rules map[string]Rule
 
-// OtherServices is the key of Rules for services that have no rule of their own.
+// OtherServices is the key of Rules for services without a rule.
 const OtherServices = workload.OtherServices
 
 // ParseRule reads "messages", "messages:SIZE", "paced" or "bulk". If SIZE begins with a letter, named returns

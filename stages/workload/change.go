@@ -27,11 +27,11 @@ type FlowChanges struct {
 	// with it. OtherServices stands for all services that are not named.
 	Scale map[string]float64
 	// Move moves a service's hosts to other racks, which are indexes into Network.Racks. The service's racks,
-	// ascending by place, are assigned to the given racks cyclically, and the hosts of a rack to those of the
-	// new one likewise.
+	// ascending by place, are assigned to the given racks cyclically, and the hosts of a rack cyclically to
+	// those of the new one.
 	Move map[string][]int
 	// Ranks means that flows wait for each other. The hosts of a service are then assigned to all hosts of
-	// the given racks cyclically, both by id, so that each rank keeps a host of its own.
+	// the given racks cyclically, both by id, so that no two ranks share a host.
 	Ranks bool
 }
 

@@ -90,7 +90,7 @@ func TestChangeFlows(t *testing.T) {
 	digest := sha256.New()
 	for _, r := range out.Rows {
 		if r.Connection != r.ID || r.Background {
-			t.Fatalf("a changed flow is not a connection of its own: %+v", r)
+			t.Fatalf("a changed flow is not a separate connection: %+v", r)
 		}
 		row := rowOf(r)
 		delete(row, "connection_id")
@@ -129,7 +129,7 @@ func TestChangeFlows(t *testing.T) {
 	}
 }
 
-// If copies of a message had a path of their own, a scaled service would use paths that its connections do
+// If copies of a message took a separate path, a scaled service would use paths that its connections do
 // not have.
 func TestCopiesOfMessagesKeepTheirConnection(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))

@@ -21,7 +21,7 @@ type SizePoint struct {
 // SizeCDF is a distribution of flow sizes, piecewise linear between its points. Sizes are whole bytes and at
 // least 1. Between two points a < b all sizes from a+1 to b are equally likely. The fraction of flows of at
 // most a point's size is therefore exactly that of the point. Two points with the same bytes, or a first
-// point above 0 percent, give that size a probability of its own.
+// point above 0 percent, give that size this probability.
 type SizeCDF struct {
 	points []SizePoint
 	pieces []sizePiece

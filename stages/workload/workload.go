@@ -61,7 +61,7 @@ type Service struct {
 	Poisson bool
 	// TwinOf names another service whose random numbers this one also uses. If sizes, inter-arrival times and
 	// share are equal, both have the same flows at the same times, but between different hosts. If it is
-	// empty, the service uses random numbers of its own.
+	// empty, the service uses separate random numbers.
 	TwinOf string
 }
 

@@ -191,7 +191,7 @@ func (p *paper) store(r *paperRecord) {
 	p.fail(os.Rename(file+".new", file))
 }
 
-// estimateItem makes all estimates of one scenario, in a lake of its own.
+// estimateItem makes all estimates of one scenario, in a separate lake.
 func (p *paper) estimateItem(ctx context.Context, item paperItem) *paperRecord {
 	r := &paperRecord{Item: item, Program: p.program, Estimates: map[string]paperEstimate{}}
 	lake := p.lake()

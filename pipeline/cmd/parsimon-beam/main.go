@@ -17,7 +17,7 @@
 // once, and a runner that restarts the job continues where it stopped: a task that is done has its record in the lake.
 // A failed task, a lost worker and a task that two workers do at once need no code here (engine.TaskRunner).
 //
-// The command is a module of its own, because Beam adds 58 modules and would raise 14 that parsimon uses.
+// The command is a separate module, because Beam adds 58 modules and would raise 14 that parsimon uses.
 package main
 
 import (

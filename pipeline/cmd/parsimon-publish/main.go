@@ -1,7 +1,7 @@
 // Command parsimon-publish copies the answers of a lake to Apache Iceberg tables in a directory or bucket,
 // where Spark, Trino, DuckDB and other readers query them, and scenarios back into a lake.
 //
-// It is a module of its own, because Iceberg and the clouds' drivers add more modules than all of parsimon
+// It is a separate module, because Iceberg and the clouds' drivers add more modules than all of parsimon
 // has. "parsimon publish" runs it.
 package main
 

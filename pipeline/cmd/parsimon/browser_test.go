@@ -39,7 +39,7 @@ var chromium = sync.OnceValues(func() (string, error) {
 	return "", fmt.Errorf("%w: %s", err, out)
 })
 
-// A tab is a page in a browser of its own, with what the page said and asked for.
+// A tab is a page in a separate browser, with its console messages and its requests.
 type tab struct {
 	ctx      context.Context
 	mu       sync.Mutex

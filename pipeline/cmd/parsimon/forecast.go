@@ -23,7 +23,7 @@ type prediction struct {
 	MemoryBytes int64 `json:"memory_bytes"` // --memory-limit, to which a run keeps
 }
 
-// predict writes what a run is expected to take. It generates and routes the flows in a lake of its own,
+// predict writes what a run is expected to take. It generates and routes the flows in a temporary lake,
 // which is removed; those of a workload, which only its own lake has, as a scenario that is removed unless
 // the lake had it.
 func (v *runVerb) predict(ctx context.Context, args []string) error {

@@ -37,7 +37,7 @@ func TestManuals(t *testing.T) {
 	}
 }
 
-// Without an exact list of the flags, a flag that nobody needs is added unseen: run had 67 of its own, and
+// Without an exact list of the flags, a flag that nobody needs is added unseen: run had 67, and
 // has this many.
 func TestFlagsOfRun(t *testing.T) {
 	const most = 60

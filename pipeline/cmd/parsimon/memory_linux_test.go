@@ -82,7 +82,7 @@ func TestPeakMemoryOnHostileSizes(t *testing.T) {
 	}
 }
 
-// peakOf runs the program as a process of its own. It returns the most memory, in bytes, that the process
+// peakOf runs the program as a separate process. It returns the most memory, in bytes, that the process
 // or one of its children had resident, and the beginning of what it says. It reads these from /proc while
 // the processes run, because the usage that the kernel reports at their end includes that of the test.
 func peakOf(t *testing.T, args []string) (peak int64, log string) {

@@ -195,7 +195,7 @@ workload:
     - {name: y, ranks: 2, hosts: contiguous, steps: [{collective: all-reduce, size: 9KB}]}
 `})
 	if out := must(t, "run", "jobs.yaml", "--lake", "lake"); strings.Contains(out, "share") {
-		t.Errorf("jobs on hosts of their own share some:\n%s", out)
+		t.Errorf("jobs on separate hosts share some:\n%s", out)
 	}
 	contains(t, must(t, "what-if", "jobs", "--lake", "lake", "--move", "y=0"), "warning: jobs x and y share 2 hosts")
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// program prepares the program as a process of its own, with a command line of the shell.
+// program prepares the program as a separate process, with a command line of the shell.
 func program(t *testing.T, line string, args ...string) *exec.Cmd {
 	t.Helper()
 	executable, err := os.Executable()

@@ -11,7 +11,7 @@ import (
 )
 
 // writeSteadyTrace writes flows of 1 to 10 KB of two services among the 32 hosts of the first racks of
-// topology small, over so many ms.
+// topology small, over a number of ms.
 func writeSteadyTrace(t *testing.T, flows int, ms int64) string {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 1))

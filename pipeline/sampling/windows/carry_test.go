@@ -8,7 +8,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Flows that are active when a part begins begin at times of their own in the first eighth of the warm-up,
+// Flows that are active when a part begins begin at different times in the first eighth of the warm-up,
 // with what they have left then. Those that have ended by then do not.
 func TestCarriedFlowsBeginApart(t *testing.T) {
 	const bps, warmupNS = 8_000_000_000 * 1.048, int64(2_000_000) // a byte of payload per ns

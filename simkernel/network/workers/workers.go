@@ -97,7 +97,7 @@ type epoch struct {
 
 var stopped epoch
 
-// progress is the progress of a domain. It has a cache line of its own.
+// progress is the progress of a domain. It occupies a separate cache line.
 type progress struct {
 	taken atomic.Int64 // the last step that was begun
 	done  atomic.Int64 // the last step that has ended

@@ -89,7 +89,7 @@ func (s *source) detectJSON() string {
 }
 
 // formatOf returns the format of a file that begins with a text. It knows the formats whose files have no
-// extension of their own, and returns "" for others.
+// extension, and returns "" for others.
 func formatOf(head string) string {
 	switch {
 	case strings.Contains(head, "<DeviceMiniGraph"):

@@ -15,7 +15,7 @@ type portFamily struct {
 }
 
 // portFamilies has the names of ports of Cisco IOS, NX-OS and IOS-XR, Arista, Dell, H3C, Huawei, Juniper,
-// Nokia and SONiC's aliases. A spelling that is missing here, such as swp or xe, is a family of its own.
+// Nokia and SONiC's aliases. A spelling that is missing here, such as swp or xe, is a separate family.
 var portFamilies = []portFamily{
 	{"ethernet", 0, []string{"ethernet", "eth", "et", "e"}},
 	{"fast ethernet", 1e8, []string{"fastethernet", "fa"}},

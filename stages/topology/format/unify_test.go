@@ -98,7 +98,7 @@ func TestNodeListWithDomains(t *testing.T) {
 	}
 }
 
-// A port that one end does not know must not become a port of its own.
+// A port that one end does not know must not become a separate port.
 func TestUnknownPorts(t *testing.T) {
 	for _, unknown := range []string{"-", "", "n/a", "--", "unknown"} {
 		list := "local_device,local_interface,remote_device,remote_interface\n" +

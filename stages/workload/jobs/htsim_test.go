@@ -28,7 +28,7 @@ trigger id 2 barrier count 2
 	}
 }
 
-// htsim reads a start as a floating-point number of ps. Without decimals, files of its own generators were
+// htsim reads a start as a floating-point number of ps. Without decimals, files of htsim's generators were
 // refused.
 func TestHtsimDecimalStarts(t *testing.T) {
 	for start, want := range map[string]int64{
