@@ -80,6 +80,36 @@ func TestPercentileCellRises(t *testing.T) {
 	}
 }
 
+// A report reads percentiles_of with either form of the macros, depending on the number of flows. Both forms
+// must give equal percentiles of overlapping groups: each service, pairs of them, and all.
+func TestPercentilesOfOverlappingGroups(t *testing.T) {
+	raw := rawDB(t)
+	lake := filepath.Join(t.TempDir(), "lake")
+	for name, values := range percentileGroups {
+		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, 0, v, 0, 0 "+
+			"FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", duckdb.Quote(name), values)
+		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=x", rows)
+		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
+	}
+	const question = `WITH picked AS NOT MATERIALIZED (
+			SELECT scenario, variant, CAST(hash(service) % 1000 AS BIGINT) AS flow_group, slowdown AS value
+			FROM slowdowns_all
+		), members AS MATERIALIZED (
+			SELECT DISTINCT p.scenario, p.variant, p.flow_group, g.of_group
+			FROM picked AS p, LATERAL (VALUES (0), (1 + p.flow_group), (2000 + p.flow_group // 300)) AS g(of_group)
+		)
+		FROM percentiles_of(picked, members, [0.5, 0.9, 0.123456789, 1.0]) ORDER BY ALL`
+	answers := map[bool]string{}
+	for _, few := range []bool{false, true} {
+		o := limits(2, 0)
+		o.Few = few
+		answers[few] = sqlCSV(t, open(t, lake, o), question)
+	}
+	if answers[true] != answers[false] || strings.Count(answers[true], "\n") < 2*len(percentileGroups) {
+		t.Errorf("with values in memory\n%s\nin bounded memory\n%s", answers[true], answers[false])
+	}
+}
+
 // The macros must work for groups whose values exceed the memory limit.
 func TestPercentilesInLittleMemory(t *testing.T) {
 	db := open(t, makeKnownLake(t), limits(2, duckdb.MinMemoryBytes))

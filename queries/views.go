@@ -26,7 +26,7 @@ import (
 type view struct {
 	name, sql string
 	isMacro   bool
-	empty     string   // for a view of a table: SQL with the same columns and types and without rows
+	quick     string   // SQL with the same columns and types that DuckDB binds faster; "": none
 	needs     []string // names of the views that the SQL reads
 	comment   string   // comment of the view; columns has those of its columns, by name
 	columns   map[string]string
@@ -107,11 +107,12 @@ func tableView(t schema.Table, v schema.View, files []File, lake lakeFiles, answ
 	if t.Name == schema.Scenarios.Name {
 		hive = append(slices.Clone(hive), answerColumn)
 	}
-	result := view{name: v.Name, empty: emptyTable(t, hive), comment: tableComment(t, v), columns: columnComments(t, hive)}
+	result := view{name: v.Name, comment: tableComment(t, v), columns: columnComments(t, hive)}
 	if len(files) == 0 {
-		result.sql = result.empty
+		result.sql = emptyTable(t, hive)
 		return result
 	}
+	result.quick = emptyTable(t, hive)
 	var groups []string            // columns of each group, as SQL
 	paths := map[string][]string{} // by group
 	for _, f := range files {
@@ -440,14 +441,20 @@ const (
 
 // tableMacros returns the table macros of the catalog, each after those that it uses.
 func tableMacros(percentiles macroFolder) (all []view) {
-	for _, file := range []string{
-		"macros/flow_groups", string(percentiles) + "percentiles_and_whole", string(percentiles) + "percentiles",
-		string(percentiles) + "flow_percentiles", "macros/percentiles_of",
-	} {
-		text := macro(file)
-		all = append(all, view{name: path.Base(file), sql: text, needs: namesIn(text), isMacro: true})
+	all = append(all, tableMacro("macros/flow_groups"))
+	for _, name := range []string{"percentiles_and_whole", "percentiles", "flow_percentiles", "percentiles_of"} {
+		of := tableMacro(string(percentiles) + name)
+		if percentiles != inMemoryMacros {
+			of.quick = macro(string(inMemoryMacros) + name)
+		}
+		all = append(all, of)
 	}
 	return all
+}
+
+func tableMacro(file string) view {
+	text := macro(file)
+	return view{name: path.Base(file), sql: text, needs: namesIn(text), isMacro: true}
 }
 
 // macro returns the text of the file of a macro without comments.
@@ -467,25 +474,34 @@ func createFunctions(run duckdb.Runner, others ...string) error {
 	return nil
 }
 
-// createViews creates views that do not exist. Views of tables are empty until all other views are created,
-// because CREATE VIEW binds its SQL, which opens a file of each scenario for each table that it reads.
+// createViews creates views that do not exist. CREATE VIEW binds its SQL, which opens a file of each scenario
+// for each table that the SQL reads, and expands the macros. Views of tables and macros are therefore quick
+// until all other views are created.
 func createViews(run duckdb.Runner, views []view) error {
 	for _, v := range views {
-		create := "CREATE VIEW " + duckdb.Ident(v.name) + " AS " + cmp.Or(v.empty, v.sql)
-		if v.isMacro {
-			create = "CREATE MACRO " + v.sql
-		}
-		if err := run(create); err != nil {
-			return fmt.Errorf("view %s: %w", v.name, err)
+		if err := v.create(run, "CREATE", cmp.Or(v.quick, v.sql)); err != nil {
+			return err
 		}
 	}
 	for _, v := range views {
-		if len(v.files) == 0 {
+		if v.quick == "" {
 			continue
 		}
-		if err := run("CREATE OR REPLACE VIEW " + duckdb.Ident(v.name) + " AS " + v.sql); err != nil {
-			return fmt.Errorf("view %s: %w", v.name, err)
+		if err := v.create(run, "CREATE OR REPLACE", v.sql); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// create runs a CREATE statement of the view with the SQL: sql or quick.
+func (v view) create(run duckdb.Runner, create, text string) error {
+	statement := create + " VIEW " + duckdb.Ident(v.name) + " AS " + text
+	if v.isMacro {
+		statement = create + " MACRO " + text
+	}
+	if err := run(statement); err != nil {
+		return fmt.Errorf("view %s: %w", v.name, err)
 	}
 	return nil
 }
