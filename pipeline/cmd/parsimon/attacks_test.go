@@ -18,6 +18,7 @@ import (
 
 // An empty name is an error of every command, as that of a variable that is not set.
 func TestEmptyNames(t *testing.T) {
+	withViews(t)
 	r := tinyLake(t)
 	before := files(t, r.lake)
 	for _, args := range [][]string{
@@ -38,6 +39,7 @@ func TestEmptyNames(t *testing.T) {
 
 // rm takes whole names only, and a workload is known by its whole name.
 func TestWholeNames(t *testing.T) {
+	withViews(t)
 	long(t)
 	t.Parallel()
 	r := copiedLake(t)
@@ -61,6 +63,7 @@ func TestWholeNames(t *testing.T) {
 // What a flag names is replaced only if it is a regular file that belongs to no lake, and is checked before
 // the work.
 func TestOutputs(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	dir := t.TempDir()
@@ -183,6 +186,7 @@ func rewrite(t *testing.T, dir, name, key string, value any) {
 
 // A lake of another schema version has one message; du and rm work on it.
 func TestOtherSchemaVersion(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	rewrite(t, r.lake, "manifest.json", "schema_version", schema.OldestVersion-1)
@@ -200,6 +204,7 @@ func TestOtherSchemaVersion(t *testing.T) {
 // A scenario of another version of the method is read with a notice, and is not taken for one of this
 // version.
 func TestOtherMethodVersion(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	rewrite(t, r.lake, "plan.json", "method", pipeline.MethodVersion-1)
@@ -221,6 +226,7 @@ func TestOtherMethodVersion(t *testing.T) {
 // A byte that rots in a file whose inode, time and size stay is damage for every reader, and a run makes it
 // again.
 func TestRottenBytes(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	for _, table := range []string{"slowdowns", "flows", "nodes"} {

@@ -186,7 +186,6 @@ func (a bufferAnswer) errors(t *testing.T, truth bufferAnswer) (text string, mos
 // A mistake in the switches of a scenario names where it is from, the file, flags and --set, and leaves no
 // lake behind. Flags that go with a buffer go with one of the file.
 func TestSwitchMistakes(t *testing.T) {
-	withoutViews(t)
 	dir := t.TempDir()
 	lake, file := filepath.Join(dir, "lake"), bufferCases()[0].write(t, dir, true)
 	text, err := os.ReadFile(file)

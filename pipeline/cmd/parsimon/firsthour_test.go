@@ -64,7 +64,6 @@ func trialLog(of map[string][]string, ports map[string]int) string {
 // The first hour of a newcomer, by the commands of the README, without an id: from a cabling list and flow
 // logs to the services and links that are slow, what-ifs by name, and an empty lake.
 func TestFirstHour(t *testing.T) {
-	withoutViews(t)
 	writeTrial(t)
 	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables", "planned: 1 cable not part of the network")
 	ingest := []string{"ingest", "logs", "--format", "vpc", "--hosts", "hosts.csv", "--labels", "labels.csv", "--topology", "cables.csv",
@@ -117,7 +116,6 @@ func TestFirstHour(t *testing.T) {
 
 // A scenario keeps its first name; a later one is an alias, by which every command knows it.
 func TestAliases(t *testing.T) {
-	withoutViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "--name", "second", "-q")

@@ -53,7 +53,6 @@ func TestRunSaysHowLongItTakes(t *testing.T) {
 
 // A workload of the lake is predicted too, and its lake does not change.
 func TestDryRunOfAWorkload(t *testing.T) {
-	withoutViews(t)
 	tr := newTrace(t)
 	must(t, append(tr.args(tr.lake, tr.first), "--workload", "day", "-q")...)
 	before := files(t, tr.lake)

@@ -33,15 +33,16 @@ func long(t *testing.T) {
 	}
 }
 
-// noViews has the names of tests whose commands do not write views.
-var noViews sync.Map
+// viewTests has the names of tests whose commands write the views of lakes.
+var viewTests sync.Map
 
-// withoutViews lets the commands of a test leave the views of lakes as they are. Writing them takes as long as all
-// else that a command does in a small lake, and queries of the program do not read them.
-func withoutViews(t *testing.T) {
+// withViews lets the commands of a test write the views of lakes, as the program does. Other tests leave them
+// out: writing them takes as long as all else that a command does in a small lake, and queries of the program
+// do not read them. An ingest and the removal of a scenario always write them.
+func withViews(t *testing.T) {
 	t.Helper()
-	noViews.Store(t.Name(), true)
-	t.Cleanup(func() { noViews.Delete(t.Name()) })
+	viewTests.Store(t.Name(), true)
+	t.Cleanup(func() { viewTests.Delete(t.Name()) })
 }
 
 // parsimon runs a command line as the shell would.
@@ -49,7 +50,8 @@ func parsimon(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, log bytes.Buffer
 	e := newEnv(&out, &log)
-	_, e.noViews = noViews.Load(t.Name())
+	_, views := viewTests.Load(t.Name())
+	e.noViews = !views
 	code = e.main(context.Background(), args)
 	return code, out.String(), log.String()
 }
@@ -157,6 +159,7 @@ func tinyLake(t *testing.T) tinyRun {
 			t.Fatal(err)
 		}
 		r := tinyRun{lake: filepath.Join(sharedDir, "lake"), scenario: filepath.Join(sharedDir, "tiny.yaml")}
+		withViews(t)
 		writeFiles(t, map[string]string{r.scenario: tinyText})
 		r.summary = must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "--quiet")
 		r.id = strings.Fields(must(t, "query", "--lake", r.lake, "--format", "csv", "--sql",

@@ -34,6 +34,7 @@ type usage struct {
 
 // du counts what the lake holds, rm removes it, and --dry-run removes nothing.
 func TestUsageAndRemove(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	u := parseJSON[usage](t, "du", "--lake", r.lake, "--format", "json")
@@ -67,6 +68,7 @@ func TestUsageAndRemove(t *testing.T) {
 
 // A scenario that shares its base's files keeps them when the base is removed.
 func TestRemoveBase(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	must(t, "what-if", "tiny", "--scale", "web=0.5", "--name", "half", "--passes", "1", "--lake", r.lake, "-q")
@@ -94,6 +96,7 @@ func TestVersion(t *testing.T) {
 
 // The JSON of run holds the percentiles; a condition of --fail-if that is true exits 3 after the answer.
 func TestGates(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := tinyLake(t)
 	run := []string{"run", r.scenario, "--lake", r.lake, "--passes", "2", "-q", "--format", "json"}
@@ -124,7 +127,6 @@ func TestGates(t *testing.T) {
 
 // The answer of a sweep of parameters as JSON, which scripts depend on: one run for every combination.
 func TestSweepJSON(t *testing.T) {
-	withoutViews(t)
 	t.Parallel()
 	lake := filepath.Join(t.TempDir(), "lake")
 	args := []string{"sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set",
@@ -204,6 +206,7 @@ func TestUnknownScenario(t *testing.T) {
 
 // A flipped byte in a committed file exits 5 from status, which names the file.
 func TestFlippedByte(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
 	parts, err := filepath.Glob(filepath.Join(r.lake, "link_stats", "*", "*", "part-*.parquet"))

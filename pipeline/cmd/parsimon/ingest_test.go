@@ -137,7 +137,6 @@ func TestWorkloadTables(t *testing.T) {
 
 // A workload is run in part or in whole, also from a copy of its lake.
 func TestRunWorkload(t *testing.T) {
-	withoutViews(t)
 	t.Parallel()
 	tr := newTrace(t)
 	id := tr.ingest(t)

@@ -8,7 +8,6 @@ import (
 // A flow file with a column after, as CSV and as Parquet with a list, and a scenario with jobs: the contract
 // for scripts.
 func TestFlowsThatWait(t *testing.T) {
-	withoutViews(t)
 	long(t)
 	t.Chdir(t.TempDir())
 	writeFiles(t, map[string]string{

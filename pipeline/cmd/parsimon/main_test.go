@@ -91,6 +91,7 @@ func TestFreeOfBeam(t *testing.T) {
 
 // A wrong command line exits 2, a failure 1; both say why on stderr and nothing on stdout.
 func TestExitCodes(t *testing.T) {
+	withViews(t)
 	lake := t.TempDir()
 	mustFail(t, []failure{
 		{exitUsage, "Estimate:", nil},

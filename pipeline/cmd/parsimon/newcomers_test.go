@@ -8,7 +8,6 @@ import (
 
 // What newcomers stumbled over, on two sites whose routers r1 to r3 are 2 ms apart.
 func TestNewcomers(t *testing.T) {
-	withoutViews(t)
 	long(t)
 	t.Chdir(t.TempDir())
 	writeFiles(t, map[string]string{
@@ -154,7 +153,6 @@ func TestNewcomers(t *testing.T) {
 // A file that is ingested again after a correction is named, with the rows that it has no more; one that has
 // only grown, or that goes on after the rows that it had, is not.
 func TestCorrectedFile(t *testing.T) {
-	withoutViews(t)
 	long(t)
 	t.Chdir(t.TempDir())
 	rows := func(text string) string {

@@ -97,7 +97,6 @@ func TestRejectedRows(t *testing.T) {
 
 // A failed cable that disconnects a host is refused by name, unless --allow-unreachable is given.
 func TestUnreachableHost(t *testing.T) {
-	withoutViews(t)
 	long(t)
 	t.Parallel()
 	dir := t.TempDir()
@@ -154,7 +153,6 @@ func TestSwitches(t *testing.T) {
 
 // Traffic classes are simulated in the whole network, which estimator auto takes. Their weights can be swept.
 func TestClasses(t *testing.T) {
-	withoutViews(t)
 	long(t)
 	dir := t.TempDir()
 	lake, file := filepath.Join(dir, "lake"), filepath.Join(dir, "classes.yaml")

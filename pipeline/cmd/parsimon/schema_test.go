@@ -41,6 +41,7 @@ func TestSchemaCommand(t *testing.T) {
 
 // Every file of a lake keeps to its table: names, types, nulls, keys, sort order, metadata.
 func TestFilesKeepToSchema(t *testing.T) {
+	withViews(t)
 	long(t)
 	t.Parallel()
 	lake := filepath.Join(t.TempDir(), "lake")

@@ -85,6 +85,7 @@ func unpack(t *testing.T, version string) string {
 // same numbers, say so, and upgrade them. testdata/lakes has one lake of each, which a script of commands
 // made: a scenario with two estimates, a what-if, and a workload with a scenario.
 func TestLakesOfOlderVersions(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	for _, of := range fixtures {
 		t.Run(of.version, func(t *testing.T) {
@@ -158,6 +159,7 @@ const fixtureTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, pl
 
 // An upgrade that was killed between two steps is repeated. Nothing may be lost or there twice.
 func TestUpgradeIsRepeated(t *testing.T) {
+	withViews(t)
 	t.Parallel()
 	dir := unpack(t, "v15")
 	// As if it was killed after it had linked the files, of which one is incomplete.

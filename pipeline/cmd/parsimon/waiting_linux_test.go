@@ -60,7 +60,6 @@ func whileWaiting(t *testing.T, lock string, change func(), args ...string) (cod
 // would find them complete. The command must fail, keep nothing, and give the right rows when it is
 // repeated.
 func TestFilesThatChangeWhileACommandWaits(t *testing.T) {
-	withoutViews(t)
 	long(t)
 	t.Chdir(t.TempDir())
 	old := map[string]string{
