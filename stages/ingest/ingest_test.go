@@ -258,8 +258,7 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 		"none.parquet":   {nil, "is empty"},
 		"bad.parquet":    {[]byte("src,dst"), "bad.parquet: "},
 		"bad8.csv":       {[]byte("src,dst,size_bytes,start_ns\n0,1,\xff\xfe,5\n"), "bad8.csv: "},
-		"bool.parquet":   {parquetOf(t, "SELECT true AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns"), "column src is of type BOOLEAN, want integers"},
-		"time.parquet":   {parquetOf(t, "SELECT 0 AS src, 1 AS dst, 9 AS size_bytes, now() AS start_ns"), "column start_ns is of type TIMESTAMPTZ, want integers"},
+		"bool.parquet":   {parquetOf(t, "SELECT true AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns"), "column src is of type BOOLEAN, want numbers"},
 	} {
 		if _, err := ingestFile(t, name, c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)

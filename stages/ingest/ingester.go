@@ -270,8 +270,9 @@ func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) 
 	return names.Of(types, func(t *sql.ColumnType) flowColumn { return flowColumn{t.Name(), t.DatabaseTypeName()} }), nil
 }
 
-// asText returns the SQL of a column as text, with whole numbers without a fraction. It returns "" for types
-// that are neither numbers nor text.
+// asText returns the SQL of a column as text, with whole numbers without a fraction and timestamps in the form
+// of RFC 3339, in UTC. It returns "" for other types. Bytes are text if they are UTF-8, because writers without
+// string types store text as bytes; other bytes have escapes such as \x00, which no address or number has.
 func (c flowColumn) asText() string {
 	name := duckdb.Ident(c.name)
 	base, _, _ := strings.Cut(c.typ, "(") // DECIMAL(18,3)
@@ -283,9 +284,30 @@ func (c flowColumn) asText() string {
 		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < " + cmp.Or(exact, "9.2e18") + " " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) || " +
 			"CASE WHEN " + name + " = floor(" + name + ") THEN ' (not exact)' ELSE '' END END"
+	case "BLOB":
+		return "coalesce(TRY(decode(" + name + ")), CAST(" + name + " AS VARCHAR))"
+	}
+	if ns := c.epochNS(); ns != "" {
+		// Conversion %n of DuckDB's strftime writes bytes that it has not set.
+		return "strftime(make_timestamp_ns(" + ns + "), '%Y-%m-%dT%H:%M:%S.') || " +
+			"lpad(CAST((" + ns + " % 1000000000 + 1000000000) % 1000000000 AS VARCHAR), 9, '0') || 'Z'"
 	}
 	if c.whole() || slices.Contains([]string{"INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]"}, c.typ) {
 		return "CAST(" + name + " AS VARCHAR)"
+	}
+	return ""
+}
+
+// epochNS returns the SQL of a timestamp as ns since 1970, and "" for other types. A timestamp without a zone
+// is in UTC, as in Parquet's specification of isAdjustedToUTC and for INT96, which has no zone at all. DuckDB
+// reads INT96 and timestamps with a zone with a resolution of 1 µs.
+func (c flowColumn) epochNS() string {
+	name := duckdb.Ident(c.name)
+	switch c.typ {
+	case "TIMESTAMP_NS":
+		return "epoch_ns(" + name + ")"
+	case "TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_S", "TIMESTAMPTZ":
+		return "TRY(epoch_us(" + name + ") * 1000)"
 	}
 	return ""
 }

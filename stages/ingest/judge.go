@@ -206,6 +206,8 @@ func (k canonicalColumn) cast(c flowColumn, ok bool) (string, error) {
 		return "TRY_CAST(" + name + " AS BOOLEAN)", nil
 	case c.whole():
 		return "TRY_CAST(" + name + " AS " + k.typ + ")", nil
+	case c.epochNS() != "" && strings.HasSuffix(c.name, "_ns"):
+		return c.epochNS(), nil
 	}
 	text := c.asText()
 	if text == "" {

@@ -330,12 +330,13 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 		}
 	}
 	list, err := m.selectColumns(names, func(at int) (string, error) {
-		text := columns[at].asText()
+		c := columns[at]
+		text := c.asText()
 		switch {
 		case text == "":
-			return "", fmt.Errorf("column %s is of type %s, want integers or text", names[at], columns[at].typ)
-		case m.numbers && columns[at].whole():
-			text = duckdb.Ident(columns[at].name)
+			return "", fmt.Errorf("column %s is of type %s, want numbers, text or timestamps", names[at], c.typ)
+		case m.numbers && (c.whole() || c.epochNS() != ""):
+			text = duckdb.Ident(c.name)
 		}
 		return text, nil
 	})
