@@ -68,7 +68,8 @@ func TestTimestampsOfParquetAreTimes(t *testing.T) {
 			t.Errorf("%s: %v", typ, err)
 			continue
 		}
-		if got := askParquet(t, startsAndSizes, stats.FlowsFile); got != "0 1 100 "+want {
+		got := askParquet(t, startsAndSizes, stats.FlowsFile)
+		if got != "0 1 100 "+want {
 			t.Errorf("%s: %s, want start %s", typ, got, want)
 		}
 		yields := strings.Replace(timedMapping, "rfc3339_ns(started)", "TRY_CAST(started AS TIMESTAMP_NS)", 1)
@@ -79,7 +80,8 @@ func TestTimestampsOfParquetAreTimes(t *testing.T) {
 				t.Errorf("%s, mapping %q: %v", typ, mapping, err)
 				continue
 			}
-			if got := askParquet(t, startsAndSizes, stats.FlowsFile); got != "0 1 100 "+want {
+			got = askParquet(t, startsAndSizes, stats.FlowsFile)
+			if got != "0 1 100 "+want {
 				t.Errorf("%s, mapping %q: %s, want start %s", typ, mapping, got, want)
 			}
 		}
@@ -108,7 +110,8 @@ func TestOldParquetTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := askParquet(t, startsAndSizes, stats.FlowsFile); got != "0 1 100 "+timedNS || stats.Rejects != 2 {
+	got := askParquet(t, startsAndSizes, stats.FlowsFile)
+	if got != "0 1 100 "+timedNS || stats.Rejects != 2 {
 		t.Errorf("flows %s, %d rejects", got, stats.Rejects)
 	}
 	reasons := askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile)
