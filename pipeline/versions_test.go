@@ -119,7 +119,9 @@ func versionScenarios(t *testing.T) map[string]versionScenario {
 		return m
 	}
 	dctcp := of(simkernel.DCTCP, nil)
-	limited := of(simkernel.DCTCP, func(m *step.Model) { m.Buffers = network.BufferParams{SwitchBytes: 40_000, Alpha: 1} })
+	limited := of(simkernel.DCTCP, func(m *step.Model) {
+		m.Buffers = network.BufferParams{SwitchBytes: 40_000, Alpha: 1}
+	})
 	lossless := of(simkernel.DCTCP, func(m *step.Model) {
 		m.Buffers = network.BufferParams{SwitchBytes: 60_000, Alpha: 1, PFC: true}
 	})
@@ -130,12 +132,13 @@ func versionScenarios(t *testing.T) map[string]versionScenario {
 		}
 	})
 	sprayed := of(simkernel.DCTCP, func(m *step.Model) { m.Moves = &moves.Moves{Balance: "spray"} })
+	onePass := step.Options{Passes: 1}
 	by := func(name estimators.Name) method.Estimate { return method.Estimate{Estimator: name} }
 	all := map[string]versionScenario{
 		"independent": {dctcp, by(estimators.Independent), false},
 		"independent, clustered": {dctcp, method.Estimate{Estimator: estimators.Independent,
 			Options: step.Options{ClusterError: 0.1}}, false},
-		"flow, one pass":   {dctcp, method.Estimate{Estimator: estimators.Flow, Options: step.Options{Passes: 1}}, false},
+		"flow, one pass":   {dctcp, method.Estimate{Estimator: estimators.Flow, Options: onePass}, false},
 		"flow, limited":    {limited, by(estimators.Flow), false},
 		"exact, limited":   {limited, by(estimators.Exact), false},
 		"exact, PFC":       {lossless, by(estimators.Exact), false},
