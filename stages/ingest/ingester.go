@@ -287,7 +287,8 @@ func (c flowColumn) asText() string {
 	case "BLOB":
 		return "coalesce(TRY(decode(" + name + ")), CAST(" + name + " AS VARCHAR))"
 	}
-	if ns := c.epochNS(); ns != "" {
+	ns := c.epochNS()
+	if ns != "" {
 		// Conversion %n of DuckDB's strftime writes bytes that it has not set.
 		return "strftime(make_timestamp_ns(" + ns + "), '%Y-%m-%dT%H:%M:%S.') || " +
 			"lpad(CAST((" + ns + " % 1000000000 + 1000000000) % 1000000000 AS VARCHAR), 9, '0') || 'Z'"
