@@ -18,7 +18,7 @@ func (s *Scenario) Traffic() traffic.Rules { return s.traffic }
 // readTraffic reads key traffic, an object of SERVICE: MODEL. It replaces the rules of these services only.
 func (r *scenarioReader) readTraffic(f tree.Field) error {
 	if !f.Is(tree.Object) {
-		return f.Failf("is %s, want services with messages, messages:SIZE, paced or bulk", f.Value)
+		return f.Failf("is %s, want services with %s", f.Value, traffic.RuleForms)
 	}
 	rules := maps.Clone(r.traffic)
 	if rules == nil {
@@ -84,10 +84,7 @@ func (s *Scenario) canonicalTraffic() (map[string]string, error) {
 	}
 	texts := map[string]string{}
 	for service, rule := range s.traffic {
-		texts[service] = rule.Text
-		if rule.Sizes != nil {
-			texts[service] = rule.Kind.String() + ":" + digestSizes(rule.Sizes)
-		}
+		texts[service] = rule.Canonical(digestSizes)
 	}
 	return texts, nil
 }

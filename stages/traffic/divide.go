@@ -46,6 +46,7 @@ type Group struct {
 	// SizeBytes is the mean size of messages, or the size of the pieces of paced traffic. It is 0 for Bulk.
 	// Assumed is set if neither a rule nor the name of the service states it.
 	SizeBytes float64 `json:"size_bytes"`
+	Burst     int64   `json:"burst"` // messages that begin at the same time; 0 unless Messages
 	Assumed   bool    `json:"assumed"`
 }
 
@@ -71,6 +72,11 @@ func (g *Group) note() string {
 		what = "as messages of " + sizeText(g.SizeBytes)
 		if g.Assumed {
 			what += ", which is a guess"
+		}
+		if g.Burst > 1 {
+			what += fmt.Sprintf(", %d of them at a time", g.Burst)
+		} else {
+			what += ", at independent times"
 		}
 	case Paced:
 		what = "as background traffic at the rate of each interval of the log, without slowdowns"
@@ -256,6 +262,7 @@ func (q *query) groups(ctx context.Context) (all []Group) {
 		switch g.Kind {
 		case Messages:
 			g.SizeBytes = q.Rules.sizes(g.Service).Mean()
+			g.Burst = q.Rules.burst(g.Service)
 			_, known := DefaultSize(g.Service)
 			g.Assumed = !(known || stated && rule.Sizes != nil)
 		case Paced:

@@ -25,6 +25,8 @@ package traffic
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"parsimon/schema/units"
@@ -66,11 +68,22 @@ const pieceBytes = int64(4000)
 // maxMessageBytes bounds the message size in rules.
 const maxMessageBytes = int64(1) << 40
 
+// maxBurst bounds the bursts of rules.
+const maxBurst = 1_000_000
+
+// burstKey begins the burst of a rule.
+const burstKey = "burst="
+
+// RuleForms are the forms of rules, for errors.
+const RuleForms = "messages, messages:SIZE, messages:SIZE:burst=N, paced or bulk"
+
 // A Rule is the model of the connections of a service.
 type Rule struct {
 	Kind Kind
 	// Sizes are those of Messages. If it is nil, DefaultSize applies.
 	Sizes *workload.SizeCDF
+	// Burst is the number of messages of a connection that begin at the same time. 0 is 1.
+	Burst int64
 	// Text is the rule as ParseRule reads it, with sizes in bytes.
 	Text string
 }
@@ -81,37 +94,74 @@ type Rules map[string]Rule
 // OtherServices is the key of Rules for services without a rule.
 const OtherServices = workload.OtherServices
 
-// ParseRule reads "messages", "messages:SIZE", "paced" or "bulk". If SIZE begins with a letter, named returns
-// the distribution of that name.
+// ParseRule reads "messages", "messages:SIZE", either with ":burst=N" at its end, "paced" or "bulk". If SIZE
+// begins with a letter, named returns the distribution of that name.
 func ParseRule(text string, named func(name string) (*workload.SizeCDF, error)) (r Rule, err error) {
-	kind, size, sized := strings.Cut(text, ":")
-	r.Kind = -1
-	for k, name := range kindNames {
-		if name == kind {
-			r.Kind = Kind(k)
+	parts := strings.Split(text, ":")
+	r.Kind = Kind(slices.Index(kindNames, parts[0]))
+	if r.Kind < 0 || len(parts) > 1 && r.Kind != Messages {
+		return r, fmt.Errorf("is %q, want %s", text, RuleForms)
+	}
+	canonical := parts[:1]
+	rest := parts[1:]
+	if len(rest) > 0 && !strings.HasPrefix(rest[0], burstKey) {
+		var size string
+		r.Sizes, size, err = parseSize(rest[0], named)
+		if err != nil {
+			return r, err
+		}
+		canonical = append(canonical, size)
+		rest = rest[1:]
+	}
+	if len(rest) > 0 {
+		burst, stated := strings.CutPrefix(rest[0], burstKey)
+		if !stated || len(rest) > 1 {
+			return r, fmt.Errorf("is %q, want %s", text, RuleForms)
+		}
+		r.Burst, err = strconv.ParseInt(burst, 10, 64)
+		if err != nil || r.Burst < 1 || r.Burst > maxBurst {
+			return r, fmt.Errorf("burst %q: want a number of messages, from 1 to %d", burst, maxBurst)
 		}
 	}
-	switch {
-	case r.Kind < 0 || sized && r.Kind != Messages || sized && size == "":
-		return r, fmt.Errorf("is %q, want messages, messages:SIZE, paced or bulk", text)
-	case !sized:
-		r.Text = kind
-		return r, nil
-	case size[0] < '0' || size[0] > '9':
-		r.Text = text
-		r.Sizes, err = named(size)
-		return r, err
+	r.Text = strings.Join(canonical, ":") + r.burstText()
+	return r, nil
+}
+
+// burstText is the end of a rule that states a burst. It is empty for single messages.
+func (r *Rule) burstText() string {
+	if r.Burst <= 1 {
+		return ""
 	}
-	bytes, err := units.Parse(size, units.Bytes)
+	return fmt.Sprintf(":%s%d", burstKey, r.Burst)
+}
+
+// Canonical returns the rule as a text that identifies the sizes of messages by digest instead of by name.
+func (r *Rule) Canonical(digest func(*workload.SizeCDF) string) string {
+	if r.Sizes == nil {
+		return r.Text
+	}
+	return r.Kind.String() + ":" + digest(r.Sizes) + r.burstText()
+}
+
+// parseSize reads a size of messages. It returns the size as it is in Rule.Text, too.
+func parseSize(text string, named func(name string) (*workload.SizeCDF, error)) (
+	sizes *workload.SizeCDF, canonical string, err error,
+) {
+	if text == "" {
+		return nil, "", errors.New("the size of messages is empty")
+	}
+	if text[0] < '0' || text[0] > '9' {
+		sizes, err = named(text)
+		return sizes, text, err
+	}
+	bytes, err := units.Parse(text, units.Bytes)
 	if err == nil && (bytes < 1 || bytes > maxMessageBytes) {
 		err = errors.New("must be 1 byte to 1 TiB")
 	}
 	if err != nil {
-		return r, fmt.Errorf("size of messages %q: %w", size, err)
+		return nil, "", fmt.Errorf("size of messages %q: %w", text, err)
 	}
-	r.Sizes = fixedSize(bytes)
-	r.Text = fmt.Sprintf("%s:%d", kind, bytes)
-	return r, nil
+	return fixedSize(bytes), strconv.FormatInt(bytes, 10), nil
 }
 
 // fixedSize returns the distribution of messages that all have one size.
@@ -140,6 +190,12 @@ func (r Rules) sizes(service string) *workload.SizeCDF {
 	}
 	bytes, _ := DefaultSize(service)
 	return fixedSize(bytes)
+}
+
+// burst returns the number of messages of a service that begin at the same time.
+func (r Rules) burst(service string) int64 {
+	rule, _ := r.of(service)
+	return max(1, rule.Burst)
 }
 
 // defaultSizes are message sizes of services whose names have one of the words, in lower case. MODEL.md has

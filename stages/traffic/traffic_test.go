@@ -137,6 +137,37 @@ func TestPartHasTheFlowsOfTheWhole(t *testing.T) {
 	}
 }
 
+// If messages of a burst began at other times, or bytes depended on bursts, a rule would describe another
+// application than the user states.
+func TestMessagesOfABurstBeginTogether(t *testing.T) {
+	const n = 100_003
+	p := part{EndNS: 1000 * secondNS, Bytes: n * 16_000, Connection: 9}
+	rows := written(t, all(rulesOf(t, "*=messages:16KB:burst=8")), nil, []part{p})
+	sizes := map[int64]int{} // of bursts, by start
+	for _, r := range rows {
+		sizes[r.StartNS]++
+	}
+	counts := map[int]int{}
+	for _, size := range sizes {
+		counts[size]++
+	}
+	if len(rows) != n || counts[8] != n/8 || counts[3] != 1 || len(counts) != 2 {
+		t.Errorf("%d messages, number of bursts by size %v; want %d of 8 and one of 3", len(rows), counts, n/8)
+	}
+	var perSecond [1000]float64
+	for at := range sizes {
+		perSecond[at/secondNS]++
+	}
+	mean := float64(len(sizes)) / float64(len(perSecond))
+	variance := 0.0
+	for _, k := range perSecond {
+		variance += (k - mean) * (k - mean) / float64(len(perSecond))
+	}
+	if ratio := variance / mean; ratio < 0.85 || ratio > 1.15 {
+		t.Errorf("the variance of bursts per second is %.2f times their mean, want 1: a Poisson process", ratio)
+	}
+}
+
 // Messages at equal distances, or all at the beginning, would meet other queues than those of a Poisson
 // process.
 func TestMessagesArePoisson(t *testing.T) {
@@ -308,9 +339,9 @@ func TestGroupsSayWhatIsAssumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Group{
-		{Service: "kafka-eu", Model: "messages", Connections: 1, Bytes: 9000, SizeBytes: 16_000},
-		{Service: "web", Model: "messages", Connections: 1, Bytes: 6000, SizeBytes: 16_000, Assumed: true},
-		{Service: "db", Model: "messages", Connections: 1, Bytes: 3000, SizeBytes: 8000},
+		{Service: "kafka-eu", Model: "messages", Connections: 1, Bytes: 9000, SizeBytes: 16_000, Burst: 1},
+		{Service: "web", Model: "messages", Connections: 1, Bytes: 6000, SizeBytes: 16_000, Burst: 1, Assumed: true},
+		{Service: "db", Model: "messages", Connections: 1, Bytes: 3000, SizeBytes: 8000, Burst: 1},
 		{Service: "acks", Model: "paced", Kind: Paced, Connections: 1, Bytes: 120, SizeBytes: 4000},
 	}
 	if !slices.Equal(d.Groups, want) {
@@ -359,6 +390,8 @@ func TestParseRule(t *testing.T) {
 	for text, want := range map[string]string{
 		"messages": "messages", "messages:16KB": "messages:16000", "messages:5": "messages:5", "paced": "paced",
 		"bulk": "bulk", "messages:cache": "messages:cache",
+		"messages:16KB:burst=8": "messages:16000:burst=8", "messages:burst=2": "messages:burst=2",
+		"messages:burst=1": "messages", "messages:cache:burst=3": "messages:cache:burst=3",
 	} {
 		r, err := ParseRule(text, named)
 		if err != nil || r.Text != want {
@@ -367,7 +400,8 @@ func TestParseRule(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "message", "messages:", "messages:0", "messages:2TiB", "messages:x", "paced:5", "bulk:", "messages:-5",
-		"messages:1.5B",
+		"messages:1.5B", "messages:burst=", "messages:burst=0", "messages:burst=x", "messages:burst=2:16KB",
+		"messages:16KB:burst=2:burst=2", "messages:16KB:16KB", "paced:burst=2", "messages:burst=1000001",
 	} {
 		if _, err := ParseRule(bad, named); err == nil {
 			t.Errorf("%q is accepted", bad)

@@ -122,7 +122,7 @@ func (w *writer) begin(p *part) {
 	i.Labels = w.labels(p.Labels)
 	switch Kind(i.Kind) {
 	case Messages:
-		i.flows = messagesOf(p, w.Rules.sizes(i.Service), w.seed)
+		i.flows = messagesOf(p, w.Rules, i.Service, w.seed)
 	case Paced:
 		i.flows = piecesOf(p, w.seed)
 	default:
@@ -207,26 +207,28 @@ func (p *part) stream(seed, purpose uint64) rng.Stream {
 	return rng.New(seed, rng.Traffic, uint64(p.Connection), uint64(p.StartNS), purpose)
 }
 
-// messages draws messages until they have all bytes of the interval; the last one has the rest. Given their
-// number, the starts of a Poisson process are independent and uniform, and they are drawn in order: the first
-// of n is the minimum of n uniform numbers.
+// messages draws messages until they have all bytes of the interval; the last one has the rest. They begin in
+// bursts. Given the number of bursts, the starts of a Poisson process are independent and uniform, and they
+// are drawn in order: the first of n is the minimum of n uniform numbers.
 type messages struct {
-	part  *part
-	left  int64 // bytes
-	count int64 // messages to come
-	share float64
-	sizes *workload.SizeCDF
-	size  rng.Stream
-	start rng.Stream
+	part   *part
+	left   int64 // bytes
+	count  int64 // messages to come
+	burst  int64 // messages of a burst
+	atOnce int64 // messages to come that begin with the one before
+	share  float64
+	sizes  *workload.SizeCDF
+	size   rng.Stream
+	start  rng.Stream
 }
 
-func messagesOf(p *part, sizes *workload.SizeCDF, seed uint64) *messages {
-	m := &messages{part: p.clone(), left: p.Bytes, sizes: sizes}
+func messagesOf(p *part, rules Rules, service string, seed uint64) *messages {
+	m := &messages{part: p.clone(), left: p.Bytes, sizes: rules.sizes(service), burst: rules.burst(service)}
 	m.size = p.stream(seed, 0)
 	m.start = p.stream(seed, 1)
 	draws := m.size
 	for left := p.Bytes; left > 0; m.count++ {
-		left -= sizes.Size(draws.Float64())
+		left -= m.sizes.Size(draws.Float64())
 	}
 	return m
 }
@@ -237,8 +239,13 @@ func (m *messages) next() (atNS, size int64, ok bool) {
 	}
 	size = min(m.left, m.sizes.Size(m.size.Float64()))
 	m.left -= size
-	later := math.Pow(1-m.start.Float64(), 1/float64(m.count)) // of the time that is left
-	m.share = 1 - float64((1-m.share)*later)
+	if m.atOnce == 0 {
+		m.atOnce = m.burst
+		bursts := (m.count + m.burst - 1) / m.burst
+		later := math.Pow(1-m.start.Float64(), 1/float64(bursts)) // of the time that is left
+		m.share = 1 - float64((1-m.share)*later)
+	}
+	m.atOnce--
 	m.count--
 	return m.part.atNS(m.share), size, true
 }
