@@ -72,12 +72,13 @@ func TestVersionsFollowTheRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	const again = "then go test ./pipeline -run TestVersionsFollowTheRows -update"
-	if changed := changedKeys(want.LinkCases, got.LinkCases); len(changed) > 0 && want.Kernel == got.Kernel {
+	changed := changedKeys(want.LinkCases, got.LinkCases)
+	if len(changed) > 0 && want.Kernel == got.Kernel {
 		t.Errorf("link cases find other rows (%s): raise Version in simkernel/doc.go, "+
 			"or version of the transport that changed, %s",
 			strings.Join(changed, ", "), again)
 	}
-	changed := changedKeys(want.Answers, got.Answers)
+	changed = changedKeys(want.Answers, got.Answers)
 	if len(changed) > 0 && want.Method == got.Method {
 		t.Errorf("estimates have other rows (%s): raise MethodVersion in pipeline/plan.go, %s",
 			strings.Join(changed, ", "), again)
