@@ -230,7 +230,8 @@ func writeAccuracy(t *testing.T, table string) {
 		"`stages/traffic` makes of the log. The table has p99 of slowdown of the requests in the trace\n" +
 		"(for the stream, of the web flows), and how far the estimate is from it: with the sizes of the\n" +
 		"application, with a third of their mean, with three times their mean, and with the default of 16\n" +
-		"KB. Only *known* has the bursts of the application, too. Column *again* is the application itself with another seed, which shows what is chance. For\n" +
+		"KB. Only *known* has the bursts of the application, too.\n" +
+		"Column *again* is the application itself with another seed, which shows what is chance. For\n" +
 		"the stream, *known* is `paced`, and the others are messages of 5.3, 48 and 16 KB. `go test\n" +
 		"./stages/traffic -run TestAccuracyOfModels -update` writes the page.\n\n" +
 		"| application | p99 | again | known | a third | three times | default |\n" +

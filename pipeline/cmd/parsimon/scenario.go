@@ -67,8 +67,9 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 		"2026-01-31T09:00:00Z, '2026-01-31 09:00:00' (UTC), or 09:00 on the first day of the workload")
 	f.StringVar(&s.to, "to", "", "with --workload: only flows that start before this `time`")
 	f.StringArrayVar(&s.traffic, "traffic", nil, "with --workload: what long connections of a service send, "+
-		"`SERVICE=MODEL`: messages, messages:SIZE such as db=messages:16KB, paced or bulk; messages:16KB:burst=8 sends "+
-		"8 messages at a time; '*' is every other service; may be repeated; default: decided by the flow log (datasets/MODEL.md)")
+		"`SERVICE=MODEL`: messages, messages:SIZE such as db=messages:16KB, paced or bulk; "+
+		"messages:16KB:burst=8 sends 8 messages at a time; '*' is every other service; may be repeated; "+
+		"default: decided by the flow log (datasets/MODEL.md)")
 	f.String("name", "", "name of the scenario in the lake")
 	declareSettings(f, &s.settings, inputFlags())
 	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (names or ids), all cables of a SWITCH, or the cable in "+
