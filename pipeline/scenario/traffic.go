@@ -54,7 +54,8 @@ func (s *Scenario) SetTraffic(texts []string) error {
 	}
 	given := map[string]bool{}
 	for _, text := range texts {
-		service, model, err := cutValue(text)
+		sizes, burst := traffic.CutBurst(text)
+		service, model, err := cutValue(sizes) // the name of a service may have an equals sign
 		if err != nil {
 			return fmt.Errorf("%q: want SERVICE=MODEL, such as db=messages:16KB", text)
 		}
@@ -62,7 +63,7 @@ func (s *Scenario) SetTraffic(texts []string) error {
 			return fmt.Errorf("service %q has two models", service)
 		}
 		given[service] = true
-		if rules[service], err = traffic.ParseRule(model, messageSizes); err != nil {
+		if rules[service], err = traffic.ParseRule(model+burst, messageSizes); err != nil {
 			return fmt.Errorf("%q: %w", text, err)
 		}
 	}

@@ -33,7 +33,8 @@ func canonical(t *testing.T, s *Scenario) string {
 func TestTrafficIsPartOfTheScenario(t *testing.T) {
 	ids := map[string]string{}
 	for _, rules := range []string{"", "db=messages:16KB", "db=messages:16000", "db=messages:8KB", "db=paced",
-		"db=messages:cachefollower", "*=paced"} {
+		"db=messages:cachefollower", "*=paced", "db=messages:16KB:burst=8", "db=messages:burst=8", "a=b=paced",
+		"db=messages:cachefollower:burst=8"} {
 		s := profiled(t)
 		if rules != "" {
 			if err := s.SetTraffic([]string{rules}); err != nil {
@@ -47,14 +48,19 @@ func TestTrafficIsPartOfTheScenario(t *testing.T) {
 		}
 		ids[text] = rules
 	}
-	// Key traffic of a scenario file is the same.
-	s := profiled(t)
-	if err := s.SetAll([]Setting{{"traffic.db", "messages:16KB"}}); err != nil {
-		t.Fatal(err)
-	}
-	same := ids[canonical(t, s)]
-	if same != "db=messages:16000" {
-		t.Errorf("traffic.db is the scenario of %q", same)
+	// Key traffic of a scenario file is the same. A burst that became part of the name of the service would not
+	// be.
+	for model, want := range map[string]string{
+		"messages:16KB": "db=messages:16000", "messages:16KB:burst=8": "db=messages:16KB:burst=8",
+	} {
+		s := profiled(t)
+		if err := s.SetAll([]Setting{{"traffic.db", model}}); err != nil {
+			t.Fatal(err)
+		}
+		same := ids[canonical(t, s)]
+		if same != want {
+			t.Errorf("traffic.db %s is the scenario of %q", model, same)
+		}
 	}
 }
 

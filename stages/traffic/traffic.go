@@ -127,6 +127,16 @@ func ParseRule(text string, named func(name string) (*workload.SizeCDF, error)) 
 	return r, nil
 }
 
+// CutBurst cuts the burst off the end of a rule, or of a text that ends with one. The burst is empty if none
+// is stated.
+func CutBurst(text string) (before, burst string) {
+	at := strings.LastIndex(text, ":"+burstKey)
+	if at < 0 {
+		return text, ""
+	}
+	return text[:at], text[at:]
+}
+
 // burstText is the end of a rule that states a burst. It is empty for single messages.
 func (r *Rule) burstText() string {
 	if r.Burst <= 1 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,6 +129,22 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 		}
 		if strings.Contains(out, "guess") {
 			t.Errorf("%s: the size is a guess: %s", model, out)
+		}
+	}
+	// Messages of a burst start together, however the rule is given.
+	for _, given := range []struct {
+		name, flag, rule, note string
+		starts                 float64
+	}{
+		{"flag", "--traffic", "db=messages:100KB:burst=8", "8 of them at a time", 938},
+		{"key", "--set", "traffic.db=messages:100KB:burst=4", "4 of them at a time", 1875},
+	} {
+		out := c.run(t, given.name, append(slices.Clone(part[:4]), given.flag, given.rule)...)
+		contains(t, out, "messages of 100 KB, "+given.note)
+		starts := c.value(t, given.name, "SELECT count(DISTINCT start_ns) FROM flows WHERE scenario = $scenario "+
+			"AND service = 'db'")
+		if starts != given.starts {
+			t.Errorf("%s: 7500 messages start at %v times, want %v", given.rule, starts, given.starts)
 		}
 	}
 	base := []string{"run", "--workload", "p", "--lake", c.lake, "--traffic"}
