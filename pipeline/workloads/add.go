@@ -102,7 +102,15 @@ func (in *ingestion) checkRejects() error {
 
 // addFile adds one file to tables records and rejects.
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
-	stats, err := ingester.File(ctx, in.Mappings, s.File, s.N)
+	records, err := in.session.Create(schema.Records, in.place(), in.place().File(schema.Records, int(s.N)))
+	if err != nil {
+		return err
+	}
+	defer records.Abandon()
+	stats, regular, err := ingester.RegularFile(ctx, in.Mappings, s.File, s.N, records)
+	if !regular {
+		stats, err = ingester.File(ctx, in.Mappings, s.File, s.N)
+	}
 	if now, unreadable := ingest.Digest(ctx, "flow file", s.File); unreadable == nil && now != s.Digest {
 		return &scenario.ChangedError{Path: s.File} // this also explains an error of reading the file
 	} else if err = cmp.Or(err, unreadable); err != nil {
@@ -113,7 +121,12 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 	if s.Waits+s.ComputeSteps > 0 {
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)
 	}
-	p, err := in.adopt(schema.Records, s.RecordsFile, int(s.N))
+	var p lake.DataFile
+	if regular {
+		p, err = records.Commit()
+	} else {
+		p, err = in.adopt(schema.Records, s.RecordsFile, int(s.N))
+	}
 	if err != nil {
 		return err
 	}

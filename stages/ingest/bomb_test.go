@@ -41,7 +41,7 @@ func TestCompressedBombs(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		text, err := readLines(t.Context(), m, file, out)
+		text, err := readLines(t.Context(), fileWork{m: m, file: file}, out)
 		runtime.ReadMemStats(&after)
 		rows := text.rows
 		if took := after.TotalAlloc - before.TotalAlloc; took > size/2 {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -279,9 +280,9 @@ func (b *addressBook) classRows() (rows []string) {
 
 // judge creates view judged: the typed rows with their effective times, their hosts, their labels and, for
 // rows that cannot be used, the reason.
-func (in *Ingester) judge(ctx context.Context, m *Mapping, n int32, stats *FileStats) error {
+func (in *Ingester) judge(ctx context.Context, w fileWork, stats *FileStats) error {
 	stuck := int64(-1)
-	if m.Records {
+	if w.m.Records && w.regular == nil {
 		var found sql.NullInt64
 		if err := in.query(ctx, step("stuck", nil), &found); err != nil {
 			return err
@@ -290,13 +291,13 @@ func (in *Ingester) judge(ctx context.Context, m *Mapping, n int32, stats *FileS
 			stuck = found.Int64
 		}
 	}
-	of := values{"is_log": m.Records, "stuck": stuck, "source": n, "any_id": stats.AnyFlowID,
+	of := values{"is_log": w.m.Records, "stuck": stuck, "source": w.n, "any_id": stats.AnyFlowID,
 		"service": in.labelSQL("service"), "vnet": in.labelSQL("vnet"), "rate": max(1, in.o.SamplingRate)}
 	if err := in.exec(ctx, step("timed", of)); err != nil {
 		return err
 	}
 	var err error
-	if of["lo"], of["hi"], err = in.plausible(ctx, m, stats); err != nil {
+	if of["lo"], of["hi"], err = in.plausible(ctx, w, stats); err != nil {
 		return err
 	}
 	return in.exec(ctx, step("judge", of))
@@ -353,31 +354,68 @@ func (in *Ingester) labelSQL(name string) string {
 
 // plausible returns the first and the last start that are accepted: the range around the day of the median
 // start that the simulator can represent.
-func (in *Ingester) plausible(ctx context.Context, m *Mapping, stats *FileStats) (lo, hi int64, err error) {
+func (in *Ingester) plausible(ctx context.Context, w fileWork, stats *FileStats) (lo, hi int64, err error) {
 	from := int64(0)
-	if m.Records {
+	if w.m.Records {
 		from = firstNS
 	}
-	var day sql.NullInt64
-	err = in.query(ctx, step("median_day", values{"from_ns": from}), &day)
-	if err != nil || !day.Valid {
-		return 0, maxStartNS, err
+	days := map[int64]int64{}
+	if w.regular != nil {
+		maps.Copy(days, w.regular.days)
 	}
-	const dayNS = 86400e9
-	stats.medianDayNS = day.Int64 * dayNS
-	return max(0, day.Int64*dayNS-maxSpanNS), min(maxStartNS, (day.Int64+1)*dayNS+maxSpanNS), nil
+	err = in.each(ctx, step("days", values{"from_ns": from}), func(rows *sql.Rows) error {
+		var day, n int64
+		err := rows.Scan(&day, &n)
+		days[day] += n
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	return boundsOfDay(days, w.regular, stats)
+}
+
+// dayNS is a day.
+const dayNS = int64(86400e9)
+
+// boundsOfDay returns the range around the median of days, which have numbers of rows. The error is
+// errIrregular if a regular row is out of it.
+func boundsOfDay(days map[int64]int64, regular *regularRows, stats *FileStats) (lo, hi int64, err error) {
+	var all, upto int64
+	for _, n := range days {
+		all += n
+	}
+	if all == 0 {
+		return 0, maxStartNS, nil
+	}
+	for _, day := range slices.Sorted(maps.Keys(days)) {
+		upto += days[day]
+		if 2*upto >= all {
+			stats.medianDayNS = day * dayNS
+			break
+		}
+	}
+	lo = max(0, stats.medianDayNS-maxSpanNS)
+	hi = min(maxStartNS, stats.medianDayNS+dayNS+maxSpanNS)
+	if regular != nil && regular.n > 0 && (regular.firstNS < lo || regular.lastNS > hi) {
+		err = errIrregular
+	}
+	return lo, hi, err
 }
 
 // noteClock adds notes about the times of a flow log: rows with the time of their reception as start, and a
 // clock that differs from that of the receiver by hours, as in another time zone.
-func (in *Ingester) noteClock(ctx context.Context, file string) error {
+func (in *Ingester) noteClock(ctx context.Context, w fileWork) error {
 	var received, rows, quarters, alike, timed int64
 	err := in.query(ctx, step("clock", nil), &received, &rows, &quarters, &alike, &timed)
 	if err != nil {
 		return err
 	}
+	if w.regular != nil {
+		rows += w.regular.n
+	}
 	if received > 0 {
-		in.note("reception", file, fmt.Sprintf(": %d of %d records have no start that means a time (0, before the year "+
+		in.note("reception", w.file, fmt.Sprintf(": %d of %d records have no start that means a time (0, before the year "+
 			"2000, after their reception, or the same in most rows): the time of their reception counts", received, rows))
 	}
 	if quarters*quarters >= 4 && 2*alike > timed {
@@ -385,7 +423,7 @@ func (in *Ingester) noteClock(ctx context.Context, file string) error {
 		if quarters < 0 {
 			which = "before"
 		}
-		in.note("clock", file, fmt.Sprintf(": %d of %d records end %g hours %s their reception: is the clock of the "+
+		in.note("clock", w.file, fmt.Sprintf(": %d of %d records end %g hours %s their reception: is the clock of the "+
 			"exporter, or the text of its times, of another time zone?", alike, timed,
 			math.Abs(float64(quarters))/4, which))
 	}

@@ -240,16 +240,26 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 	if isParquet(file) {
 		return in.stageParquet(ctx, m, file)
 	}
-	src.file = filepath.Join(dir, "lines.parquet")
-	text, err := readLines(ctx, m, file, src.file)
+	return in.stageText(ctx, fileWork{m: m, file: file, dir: dir})
+}
+
+// stageText stages the rows of a text file that are not regular.
+func (in *Ingester) stageText(ctx context.Context, w fileWork) (src rowSource, err error) {
+	m := w.m
+	src.file = filepath.Join(w.dir, "lines.parquet")
+	text, err := readLines(ctx, w, src.file)
 	if err != nil {
 		return src, err
 	}
-	src.rows, src.openEnd = text.rows, text.openEnd
+	src.rows = text.rows
+	src.openEnd = text.openEnd
 	if m.reads == "json" {
 		src.relation = jsonRelation(m, src.file)
 	} else if src.relation, err = fieldsRelation(m, src.file, text.layouts); err != nil {
 		return src, err
+	}
+	if src.rows == 0 {
+		return src, nil
 	}
 	noted := "false"
 	if m.note[0] != "" {

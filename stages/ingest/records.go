@@ -64,65 +64,100 @@ func inFile(file string, err error) error {
 	return fmt.Errorf("flow file %s: %w", file, err)
 }
 
+// fileWork is a source file that is read.
+type fileWork struct {
+	m         *Mapping
+	file, dir string // the source, and the directory of intermediate files
+	n         int32  // number of the source
+	src       rowSource
+	regular   *regularRows // the rows that are not in src; nil: none
+}
+
 // file processes one source file in the steps of the package comment: stage, typed, addresses, judge. Records
 // and rejects are left in TmpDir. Intermediate files are written to a directory that is removed.
 func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats,
 	err error) {
-	dir := filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", n))
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	w := fileWork{file: file, n: n}
+	if err := in.makeDir(&w); err != nil {
 		return stats, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	m, src, err := in.choose(ctx, of, file, dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(w.dir)) }()
+	if w.m, w.src, err = in.choose(ctx, of, file, w.dir); err != nil {
+		return stats, err
+	}
+	return stats, in.process(ctx, w, &stats)
+}
+
+// process judges the staged rows of a file, and adds the remarks about all of its rows.
+func (in *Ingester) process(ctx context.Context, w fileWork, stats *FileStats) error {
+	stats.Mapping = w.m
+	stats.Rows = w.src.rows
+	if w.regular != nil {
+		stats.Rows += w.regular.n
+	}
+	if stats.Rows == 0 {
+		return errors.New("has no flows")
+	}
+	if w.src.openEnd {
+		in.note("end", openEnd(w.file), "")
+	}
+	if w.src.noted > 0 {
+		in.note("mapping", w.file, " "+w.m.note[1])
+	}
+	if w.src.rows == 0 {
+		return in.remarkRegular(ctx, w, stats)
+	}
+	typed := filepath.Join(w.dir, "typed.parquet")
+	if err := in.judgeStaged(ctx, w, typed, stats); err != nil {
+		return err
+	}
+	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", w.n))
+	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", w.n))
+	if err := in.exec(ctx, copyTo(schema.Records, step("records", nil), stats.RecordsFile)); err != nil {
+		return err
+	}
+	if w.m.Records {
+		if err := in.noteRepeats(ctx, w, stats.RecordsFile); err != nil {
+			return err
+		}
+	}
+	if err := in.writeWaits(ctx, w.n, stats); err != nil {
+		return err
+	}
+	typedRows, err := in.refuse(ctx, w.m, w.src, typed, stats)
 	if err != nil {
-		return stats, err
+		return err
 	}
-	stats.Mapping = m
-	if stats.Rows = src.rows; stats.Rows == 0 {
-		return stats, errors.New("has no flows")
+	return in.writeRejects(ctx, w.file, w.src, typedRows, stats)
+}
+
+// judgeStaged creates view judged of the staged rows, and adds the remarks that depend on it. The mapping's
+// rows are left in a Parquet file.
+func (in *Ingester) judgeStaged(ctx context.Context, w fileWork, typed string, stats *FileStats) (err error) {
+	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+w.src.relation); err != nil {
+		return err
 	}
-	if src.openEnd {
-		in.note("end", openEnd(file), "")
-	}
-	if src.noted > 0 {
-		in.note("mapping", file, " "+m.note[1])
-	}
-	if err := in.exec(ctx, "CREATE OR REPLACE TEMP VIEW staged AS "+src.relation); err != nil {
-		return stats, err
-	}
-	typed := filepath.Join(dir, "typed.parquet")
-	if stats.AnyFlowID, err = in.typed(ctx, m, src, typed); err != nil {
-		return stats, err
+	if stats.AnyFlowID, err = in.typed(ctx, w.m, w.src, typed); err != nil {
+		return err
 	}
 	if err := in.addresses(ctx); err != nil {
-		return stats, err
+		return err
 	}
-	if err := in.judge(ctx, m, n, &stats); err != nil {
-		return stats, err
+	if err := in.judge(ctx, w, stats); err != nil || !w.m.Records {
+		return err
 	}
-	if m.Records {
-		if err := errors.Join(in.noteSampling(ctx, file), in.noteClock(ctx, file)); err != nil {
-			return stats, err
-		}
+	return errors.Join(in.noteSampling(ctx, w), in.noteClock(ctx, w))
+}
+
+// remarkRegular checks a file whose rows are all regular, and adds the remarks about it.
+func (in *Ingester) remarkRegular(ctx context.Context, w fileWork, stats *FileStats) error {
+	if _, _, err := boundsOfDay(w.regular.days, w.regular, stats); err != nil {
+		return err
 	}
-	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", n))
-	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", n))
-	if err := in.exec(ctx, copyTo(schema.Records, step("records", nil), stats.RecordsFile)); err != nil {
-		return stats, err
+	if err := in.noteSampling(ctx, w); err != nil {
+		return err
 	}
-	if m.Records {
-		if err := in.noteRepeats(ctx, file, duckdb.ScanParquet(stats.RecordsFile)); err != nil {
-			return stats, err
-		}
-	}
-	if err := in.writeWaits(ctx, n, &stats); err != nil {
-		return stats, err
-	}
-	typedRows, err := in.refuse(ctx, m, src, typed, &stats)
-	if err != nil {
-		return stats, err
-	}
-	return stats, in.writeRejects(ctx, file, src, typedRows, &stats)
+	return in.noteRepeats(ctx, w, "")
 }
 
 // repeatsNoted is the share of a file's records, or of their bytes, above which rows that repeat others are
@@ -130,18 +165,33 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 const repeatsNoted = 0.001
 
 // noteRepeats adds a note if a large share of the rows of a flow log repeat others, as if the log had been
-// written twice.
-func (in *Ingester) noteRepeats(ctx context.Context, file, records string) error {
+// written twice. recordsFile has the records of the staged rows; empty: there are none.
+func (in *Ingester) noteRepeats(ctx context.Context, w fileWork, recordsFile string) error {
 	var again, all int64
 	var bytes, allBytes float64
-	err := in.query(ctx, step("repeats", values{"records": records}), &again, &bytes, &all, &allBytes)
+	if recordsFile != "" {
+		query := step("repeats", values{"records": duckdb.ScanParquet(recordsFile)})
+		if err := in.query(ctx, query, &again, &bytes, &all, &allBytes); err != nil {
+			return err
+		}
+	}
+	if w.regular != nil {
+		moreRows, moreBytes, err := w.regular.repeats(ctx)
+		if err != nil {
+			return err
+		}
+		again += moreRows
+		bytes += moreBytes
+		all += w.regular.n
+		allBytes += w.regular.bytes
+	}
 	many := float64(again) >= repeatsNoted*float64(all) || bytes >= repeatsNoted*allBytes
-	if err == nil && again > 0 && many {
-		in.note("repeats", file, fmt.Sprintf(": %d of %d rows repeat another row of their file, %s of %s bytes: "+
+	if again > 0 && many {
+		in.note("repeats", w.file, fmt.Sprintf(": %d of %d rows repeat another row of their file, %s of %s bytes: "+
 			"they count as separate records; if the exporter wrote them twice, ingest the file without them", again,
 			all, units.Human(bytes), units.Human(allBytes)))
 	}
-	return err
+	return nil
 }
 
 // refuse restricts views typed and judged to the rows that are records. It stores the reasons of the others
@@ -334,26 +384,37 @@ func (r RejectCount) Advice() string {
 // noteSampling adds a note if most TCP records with data have one packet and do not state a rate, because a
 // connection that is not sampled has more packets. It also adds one if rows state a rate that differs from
 // that of the options.
-func (in *Ingester) noteSampling(ctx context.Context, file string) error {
+func (in *Ingester) noteSampling(ctx context.Context, w fileWork) error {
 	var single, tcp, scaled, all int64
-	if in.o.SamplingRate == 0 { // rows are judged only if there can be a note
-		err := in.query(ctx, "SELECT count(*) FROM typed WHERE packets = 1 AND protocol = 6 AND "+
-			"sampling_rate IS NULL AND sampled IS NOT TRUE", &single)
-		if err != nil || single == 0 {
+	if w.src.rows > 0 {
+		judged := in.o.SamplingRate > 0 || w.regular != nil && w.regular.single > 0
+		if !judged { // rows are judged only if there can be a note
+			err := in.query(ctx, "SELECT count(*) FROM typed WHERE packets = 1 AND protocol = 6 AND "+
+				"sampling_rate IS NULL AND sampled IS NOT TRUE", &single)
+			if err != nil || single == 0 {
+				return err
+			}
+		}
+		if err := in.query(ctx, step("rates", nil), &single, &tcp, &scaled, &all); err != nil {
 			return err
 		}
 	}
-	err := in.query(ctx, step("rates", nil), &single, &tcp, &scaled, &all)
+	if w.regular != nil {
+		single += w.regular.single
+		tcp += w.regular.tcp
+		scaled += w.regular.stated
+		all += w.regular.n
+	}
 	switch {
-	case err != nil:
-	case in.o.SamplingRate == 0 && 2*single > tcp:
-		in.note("looks sampled", file, fmt.Sprintf(": %d of %d records of TCP with data have one packet, as if packets were "+
-			"sampled, and rows do not say the rate: if the exporter samples one packet in N, give --sampling-rate N", single, tcp))
+	case in.o.SamplingRate == 0 && single > 0 && 2*single > tcp:
+		in.note("looks sampled", w.file, fmt.Sprintf(": %d of %d records of TCP with data have one packet, as if "+
+			"packets were sampled, and rows do not say the rate: if the exporter samples one packet in N, give "+
+			"--sampling-rate N", single, tcp))
 	case in.o.SamplingRate > 0 && scaled > 0:
-		in.note("rate", file, fmt.Sprintf(": --sampling-rate has no effect on %d of %d records: they have a rate of "+
+		in.note("rate", w.file, fmt.Sprintf(": --sampling-rate has no effect on %d of %d records: they have a rate of "+
 			"their own, or their bytes are estimated from samples already", scaled, all))
 	}
-	return err
+	return nil
 }
 
 // A Gap is a time without starts of flows, from FromNS to before ToNS, that a complete log would not have.

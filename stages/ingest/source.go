@@ -200,14 +200,16 @@ const (
 type lineWriter struct {
 	w       *parquet.GenericWriter[textLine]
 	rows    []textLine
-	n       int64
-	bytes   int // of rows
-	inGroup int // bytes written to the row group
+	n       int64 // all rows
+	staged  int64 // rows that were added
+	bytes   int   // of rows
+	inGroup int   // bytes written to the row group
 }
 
 // add adds a line. If the text is not UTF-8, the line is broken.
 func (w *lineWriter) add(line []byte, layout int, broken string) error {
 	w.n++
+	w.staged++
 	text := string(line)
 	if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 		text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
@@ -239,15 +241,17 @@ func (w *lineWriter) flush() error {
 
 // A textFile is a text file staged as textLines.
 type textFile struct {
-	rows    int64
+	rows    int64      // that are staged
 	layouts [][]string // the names of the columns in their orders, as the headers have them; nil: it has no header
 	openEnd bool       // the last line has no line end: it may have been cut
 }
 
 // readLines copies the lines of a text file, except for headers, comments before them, and blank lines, to a
 // Parquet file of textLines. There, fieldEnd separates the fields of CSV and of words.
-func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile, err error) {
-	in, err := openText(file)
+// Regular rows are not copied.
+func readLines(ctx context.Context, work fileWork, out string) (text textFile, err error) {
+	m := work.m
+	in, err := openText(work.file)
 	if err != nil {
 		return text, err
 	}
@@ -266,7 +270,7 @@ func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile
 	case m.reads == "json":
 		err = eachElement(ctx, r, w)
 	default:
-		p := lineParser{m: m, limit: -1, split: words}
+		p := lineParser{m: m, limit: -1, split: words, separator: ' ', regular: work.regular}
 		err = p.read(ctx, r, w)
 		text.layouts = p.layouts
 		text.openEnd = r.openEnd
@@ -274,7 +278,7 @@ func readLines(ctx context.Context, m *Mapping, file, out string) (text textFile
 	if err == nil {
 		err = w.flush()
 	}
-	text.rows = w.n
+	text.rows = w.staged
 	return text, errors.Join(err, w.w.Close())
 }
 
@@ -289,6 +293,9 @@ type lineParser struct {
 	layouts [][]string // the headers that differ
 	layout  int        // number of the last header
 	widths  []int      // numbers of fields that a row may have
+
+	separator byte
+	regular   *regularRows // nil: all rows are staged
 }
 
 // maxLayouts is the maximum number of different headers of a file.
@@ -313,6 +320,16 @@ func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) err
 			return err
 		}
 		if !isRow {
+			continue
+		}
+		taken, err := p.addRegular(r, w, line)
+		if err != nil {
+			return err
+		}
+		if taken {
+			if w.n%65_536 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
 			continue
 		}
 		p.ended = p.ended || p.m.end != "" && string(line) == p.m.end
@@ -345,6 +362,19 @@ func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) err
 		return fmt.Errorf("is cut short: the first line says %d rows, there are %d", p.limit, w.n)
 	}
 	return ctx.Err()
+}
+
+// addRegular adds a line as a regular row, and reports whether it is one.
+func (p *lineParser) addRegular(r *lineReader, w *lineWriter, line []byte) (taken bool, err error) {
+	if p.regular == nil || r.long || p.ended {
+		return false, nil
+	}
+	taken, err = p.regular.add(p, line, w.n+1)
+	if taken {
+		p.rows = true
+		w.n++
+	}
+	return taken, err
 }
 
 // isComment reports whether a line is a comment: in CSV before the header, and anywhere in a format whose
@@ -382,7 +412,7 @@ func (p *lineParser) begin(r *lineReader, line []byte) (isRow bool, err error) {
 			return false, fmt.Errorf("line %d, the header, has a carriage return or is too long: lines end with LF or CR LF",
 				r.number)
 		}
-		p.split = csvSplitter(string(line))
+		p.separator, p.split = csvSplitter(string(line))
 		names, err := p.split(line)
 		if err != nil {
 			return false, fmt.Errorf("line %d, the header: %w", r.number, err)
@@ -498,14 +528,14 @@ func words(line []byte) ([]string, error) { return strings.Fields(string(line)),
 // csvSplitter divides lines of CSV at the separator that occurs most often in the header. Fields may be
 // quoted, and a quote in them is doubled (RFC 4180). A line end in them is not supported, so that an
 // unbalanced quote does not swallow the lines after it.
-func csvSplitter(header string) splitter {
+func csvSplitter(header string) (separator byte, split splitter) {
 	at := ","
 	for _, c := range []string{";", "\t", "|"} {
 		if strings.Count(header, c) > strings.Count(header, at) {
 			at = c
 		}
 	}
-	return func(line []byte) ([]string, error) {
+	return at[0], func(line []byte) ([]string, error) {
 		if bytes.IndexByte(line, '"') < 0 {
 			return strings.Split(string(line), at), nil
 		}

@@ -1,0 +1,252 @@
+package ingest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"parsimon/pipeline/lake/parquet"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+	"parsimon/stages/rng"
+	"parsimon/stages/topology/topologytest"
+)
+
+// rowsSink keeps the rows of batches as text.
+type rowsSink struct{ rows []string }
+
+func (s *rowsSink) Write(batch arrow.Record) error {
+	for i := range int(batch.NumRows()) {
+		var cells []string
+		for c, column := range batch.Columns() {
+			cells = append(cells, batch.ColumnName(c)+"="+column.ValueStr(i))
+		}
+		s.rows = append(s.rows, strings.Join(cells, " "))
+	}
+	return nil
+}
+
+// A readBy is what reading a file gave.
+type readBy struct {
+	records, rejects []string
+	stats, notes     string
+	regular          int64 // rows that needed no SQL
+	err              error
+}
+
+// readBoth reads a text by File, which knows only SQL, and by RegularFile.
+func readBoth(t *testing.T, format, text string, o Options) (slow, fast readBy, regular bool) {
+	t.Helper()
+	m, err := FormatMapping(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(by func(in *Ingester, out *rowsSink) (FileStats, error)) (r readBy) {
+		own := o
+		own.TmpDir = t.TempDir()
+		own.Open = parquet.OpenFile
+		own.MemoryBytes = 128 << 20
+		own.Threads = 1
+		in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		var out rowsSink
+		stats, err := by(in, &out)
+		r.err = err
+		if err != nil {
+			return r
+		}
+		copyRows := func(table schema.Table, file string, to *rowsSink) {
+			if err := columns.ForEach(parquet.OpenFile(table, file), to.Write); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if stats.RecordsFile != "" {
+			copyRows(schema.Records, stats.RecordsFile, &out)
+		}
+		var rejects rowsSink
+		if stats.Rejects > 0 {
+			copyRows(schema.Rejects, stats.RejectsFile, &rejects)
+		}
+		r.records = slices.Sorted(slices.Values(out.rows))
+		r.rejects = rejects.rows
+		stats.RecordsFile = ""
+		stats.RejectsFile = ""
+		stats.WaitsFile = ""
+		stats.Mapping = nil
+		r.stats = fmt.Sprintf("%+v", stats)
+		r.notes = strings.Join(in.Notes(), "\n")
+		return r
+	}
+	slow = read(func(in *Ingester, _ *rowsSink) (FileStats, error) {
+		return in.File(t.Context(), []*Mapping{m}, file, 1)
+	})
+	fast = read(func(in *Ingester, out *rowsSink) (stats FileStats, err error) {
+		stats, regular, err = in.RegularFile(t.Context(), []*Mapping{m}, file, 1, out)
+		fast.regular = int64(len(out.rows))
+		return stats, err
+	})
+	return slow, fast, regular
+}
+
+// compareBoth compares the results of both ways, and reports whether the file was regular.
+func compareBoth(t *testing.T, format, text string, o Options) bool {
+	t.Helper()
+	slow, fast, regular := readBoth(t, format, text, o)
+	if !regular {
+		return false
+	}
+	if fmt.Sprint(slow.err) != fmt.Sprint(fast.err) {
+		t.Errorf("%s: error %v, want %v", format, fast.err, slow.err)
+	}
+	if slow.stats != fast.stats || slow.notes != fast.notes {
+		t.Errorf("%s: counts and notes\n%s\n%s\nwant\n%s\n%s", format, fast.stats, fast.notes, slow.stats,
+			slow.notes)
+	}
+	for _, of := range [][2][]string{{fast.records, slow.records}, {fast.rejects, slow.rejects}} {
+		if len(of[0]) != len(of[1]) {
+			t.Errorf("%s: %d rows, want %d", format, len(of[0]), len(of[1]))
+			continue
+		}
+		for i := range of[0] {
+			if of[0][i] != of[1][i] {
+				t.Fatalf("%s: row\n%s\nwant\n%s", format, of[0][i], of[1][i])
+			}
+		}
+	}
+	return true
+}
+
+// regularHeaders has a header of each format, with the optional columns.
+var regularHeaders = map[string]string{
+	"vpc": "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end " +
+		"action log-status vpc-id",
+	"nfdump": "ts,te,td,sa,da,sp,dp,pr,stos,ipkt,ibyt,opkt,obyt,in,ra",
+	"ipfix": "sourceIPv4Address,destinationIPv4Address,sourceTransportPort,destinationTransportPort," +
+		"protocolIdentifier,octetDeltaCount,packetDeltaCount,flowStartMilliseconds,flowEndMilliseconds," +
+		"exporterIPv4Address,ingressInterface,samplingInterval,ipClassOfService",
+}
+
+// oddValues are values that need SQL, or have another meaning in some format.
+var oddValues = []string{"", "-", "0", "007", "7.0", "1e3", " 5", "-1", "x", "\"9\"", "99999", "4611686018427387905",
+	"10.0.0.9", "2026-02-30 00:00:00", "2026-01-31T09:00:01Z", "REJECT", "NODATA", "tcp", "UDP", "é", "1"}
+
+// regularTestLine returns a line of a format, in which each field has an odd value with a probability.
+func regularTestLine(s *rng.Stream, format string, odd float64) string {
+	src := s.IntN(4)
+	dst := (src + 1 + s.IntN(3)) % 4
+	start := 1769850000 + s.IntN(5000)
+	end := start + s.IntN(100)
+	packets := 1 + s.IntN(9)
+	size := packets * (40 + s.IntN(1400))
+	date := func(second int) string {
+		return fmt.Sprintf("2026-01-31 %02d:%02d:%02d.%03d", second/3600%24, second/60%60, second%60,
+			s.IntN(1000))
+	}
+	var fields []any
+	switch format {
+	case "vpc":
+		fields = []any{2, 1, "eni", src, dst, s.IntN(70000), 443, 6, packets, size, start, end,
+			"ACCEPT", "OK", "vpc-1"}
+	case "nfdump":
+		fields = []any{date(start), date(end), 1.5, src, dst, s.IntN(65536), 53, "UDP", 8 * s.IntN(20), packets, size,
+			0, 0, s.IntN(3), "10.9.0.1"}
+	case "ipfix":
+		fields = []any{src, dst, 1, 2, 17, size, packets, start * 1000, end*1000 + 7, "10.9.0.2", 4, s.IntN(2), 32}
+	}
+	separator := ","
+	if format == "vpc" {
+		separator = " "
+	}
+	var texts []string
+	for _, f := range fields {
+		text := fmt.Sprint(f)
+		if s.Float64() < odd {
+			text = oddValues[s.IntN(len(oddValues))]
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, separator) + "\n"
+}
+
+// A regular row that was read in another way than SQL reads it would change workloads silently: both ways
+// give equal records, rejects, counts and remarks, for random files with odd values.
+func TestRegularRowsEqualThoseOfSQL(t *testing.T) {
+	dir := t.TempDir()
+	labels := filepath.Join(dir, "labels.csv")
+	text := "cidr,port,service,vnet\n0,,any,red\n1,443,web,\n2,50-60,dns,blue\n3,,three,\n"
+	if err := os.WriteFile(labels, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := []Options{{}, {SamplingRate: 10}, {Labels: labels}, {Labels: labels, LabelsFirst: true}}
+	for _, format := range slices.Sorted(maps.Keys(regularHeaders)) {
+		for i, odd := range []float64{0.001, 0, 0.02, 0.01} {
+			if i > 0 && testing.Short() {
+				break
+			}
+			s := rng.New(uint64(i), rng.Start)
+			log := regularHeaders[format] + "\n"
+			for range 300 {
+				line := regularTestLine(&s, format, odd)
+				log += line
+				if s.IntN(100) == 0 {
+					log += line + regularHeaders[format] + "\n"
+				}
+			}
+			if !compareBoth(t, format, log, options[i]) && i < 2 {
+				t.Errorf("%s, %g: the file is not regular", format, odd)
+			}
+		}
+	}
+}
+
+// The columns of a batch of records are appended by their place in the table.
+func TestPlacesOfRecordColumns(t *testing.T) {
+	for name, at := range map[string]int{
+		"source": atSource, "row": atRow, "reverse": atReverse, "flow_id": atFlowID, "src": atSrc, "dst": atDst,
+		"protocol": atProtocol, "src_port": atSrcPort, "dst_port": atDstPort, "observer": atObserver,
+		"size_bytes": atBytes, "start_ns": atStart, "end_ns": atEnd, "resolution_ns": atResolution,
+		"samples": atSamples, "packets": atPackets, "service": atService, "vnet": atVNet, "dscp": atDSCP,
+	} {
+		if schema.Records.Index(name) != at {
+			t.Errorf("%s is column %d, want %d", name, schema.Records.Index(name), at)
+		}
+	}
+	if len(schema.Records.Columns) != atDSCP+1 {
+		t.Error(len(schema.Records.Columns), "columns")
+	}
+}
+
+// The fixtures of all formats, and damaged copies of them, give equal results by both ways.
+func TestRegularFixtures(t *testing.T) {
+	s := rng.New(7, rng.Start)
+	for _, f := range []struct{ format, file string }{
+		{"vpc", "vpc_v2.log"}, {"vpc", "vpc_v5.log"}, {"vpc", "vpc_cloudwatch.log"}, {"nfdump", "nfdump.csv"},
+		{"nfdump", "nfdump_extended.csv"}, {"nfdump", "nfdump_fast.csv"}, {"ipfix", "ipfix.csv"},
+		{"ipfix", "ipfix_biflow.csv"},
+	} {
+		text, err := os.ReadFile(filepath.Join("testdata", f.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{
+			Hosts: filepath.Join("testdata", "hosts.csv"), Labels: filepath.Join("testdata", "labels.csv"),
+		}
+		compareBoth(t, f.format, string(text), o)
+		if !testing.Short() {
+			compareBoth(t, f.format, string(damage(&s, text)), o)
+		}
+	}
+}
