@@ -12,10 +12,11 @@ import (
 	"parsimon/pipeline/cmd/parsimon-publish/store"
 )
 
-// Expire removes the snapshots of the tables that are older than age, which is at least a day, and the files
-// that no other snapshot has. It also removes the files that killed publishers have left.
+// Expire removes the snapshots that are older than age, which is at least a day, and the files that no other
+// snapshot has. It also removes the files that killed publishers have left. It applies to all tables of the
+// store, including those that this call does not publish.
 func (p *Publisher) Expire(ctx context.Context, age time.Duration) error {
-	for _, t := range p.Tables {
+	for _, t := range append(p.others(), p.Tables...) {
 		if err := p.expire(ctx, t.Name, age); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}

@@ -34,7 +34,7 @@ type Publisher struct {
 	Store   *store.Store
 	Catalog store.Catalog
 	Tables  []tables.Published
-	// Prune also removes scenarios that the lake does not have from the tables.
+	// Prune also removes scenarios that the lake does not have, from all tables of the store.
 	Prune bool
 	// AtOnce is the number of files that are copied concurrently.
 	AtOnce int
@@ -76,10 +76,33 @@ func (p *Publisher) Publish(ctx context.Context, ids []lake.ScenarioID) ([]Chang
 			return changes[:i], err
 		}
 	}
-	if wanted.known != nil {
-		return changes, p.removeBundles(wanted.known)
+	if wanted.known == nil {
+		return changes, nil
+	}
+	removed, err := p.prune(ctx, wanted)
+	return append(changes, removed...), errors.Join(err, p.removeBundles(wanted.known))
+}
+
+// prune removes scenarios that the lake does not have from the tables that this call does not publish.
+func (p *Publisher) prune(ctx context.Context, want *wanted) (changes []Change, err error) {
+	for _, t := range p.others() {
+		var done Change
+		if err := p.bring(ctx, t, want, removals, &done); err != nil {
+			return changes, err
+		}
+		if done.Removed > 0 {
+			changes = append(changes, done)
+		}
 	}
 	return changes, nil
+}
+
+// others returns the tables that other calls may have published, and this one does not.
+func (p *Publisher) others() []tables.Published {
+	all := tables.Of(tables.Selection{Flows: true, AllVariants: true})
+	return slices.DeleteFunc(all, func(t tables.Published) bool {
+		return slices.ContainsFunc(p.Tables, func(mine tables.Published) bool { return mine.Name == t.Name })
+	})
 }
 
 // A part says which changes of a table are made.

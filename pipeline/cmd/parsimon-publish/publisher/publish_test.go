@@ -100,6 +100,21 @@ func publishAll(t *testing.T, p *Publisher, ids ...lake.ScenarioID) []Change {
 	return changes
 }
 
+// bringAll brings all tables of a publisher, without the bundles for pull, which need a scenario file.
+func bringAll(t *testing.T, p *Publisher, ids ...lake.ScenarioID) {
+	t.Helper()
+	want, err := p.wanted(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, published := range p.Tables {
+		err := p.bring(t.Context(), published, want, everything, &Change{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // rowsOf returns the number of rows of each scenario and variant that a reader of the table finds.
 func rowsOf(t *testing.T, c store.Catalog, name string) map[string]int64 {
 	t.Helper()
@@ -254,6 +269,34 @@ func TestPruneFollowsTheLake(t *testing.T) {
 			if strings.HasPrefix(of, string(second)) {
 				t.Errorf("with --prune, %s has rows of %s", published.Name, of)
 			}
+		}
+	}
+}
+
+// A table that this call does not publish, such as that of the flows, must not keep the scenarios that the
+// lake has removed: their owner asked for the removal of all of their rows.
+func TestPruneCoversTablesOfOtherCalls(t *testing.T) {
+	dir := t.TempDir()
+	l := fill(t, dir, first, 40)
+	fill(t, dir, second, 7)
+	p := publisherTo(t, l, t.TempDir())
+	p.Tables = tables.Of(tables.Selection{Flows: true, AllVariants: true})
+	bringAll(t, p, first, second)
+	p.Tables = tables.Of(tables.Selection{})
+	p.Prune = true
+	w := &wanted{known: map[string]bool{string(first): true}, chosen: map[string]bool{}}
+	changes, err := p.prune(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"flows", "dependencies", "rejects", "slowdowns_all", "link_stats_all"} {
+		for of := range rowsOf(t, p.Catalog, name) {
+			if strings.HasPrefix(of, string(second)) {
+				t.Errorf("%s has rows of %s", name, of)
+			}
+		}
+		if !slices.ContainsFunc(changes, func(c Change) bool { return c.Table == name && c.Removed > 0 }) {
+			t.Errorf("no change of %s is reported: %+v", name, changes)
 		}
 	}
 }
