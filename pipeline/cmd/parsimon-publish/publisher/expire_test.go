@@ -53,7 +53,8 @@ func snapshots(t *testing.T, p *Publisher, name string) []table.Snapshot {
 // Without expiry, a table that is published every night grows for ever. With one that removes too much,
 // readers of the current snapshot fail. Tables that this call does not publish, here the flows, expire, too.
 func TestExpireKeepsWhatReadersNeed(t *testing.T) {
-	dir, out := t.TempDir(), t.TempDir()
+	dir := t.TempDir()
+	out := t.TempDir()
 	l := fill(t, dir, first, 40)
 	p := publisherTo(t, l, out)
 	p.Tables = tables.Of(tables.Selection{Flows: true})
