@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/bits"
 	"os"
 	"reflect"
 	"slices"
@@ -33,9 +34,10 @@ type Order[T any] struct {
 type Sorter[T any] struct {
 	order Order[T]
 	dir   string
-	limit int // rows in memory
-	rows  []T
-	keys  []place // of rows, sorted; nil: rows were added since
+	limit int     // rows in memory
+	rows  [][]T   // blocks of blockRows rows, but for the last one
+	held  int     // rows in memory now
+	keys  []place // of rows, sorted; empty: rows were added since
 	file  *os.File
 	runs  []run
 	n     int64
@@ -85,27 +87,92 @@ func (s *Sorter[T]) Len() int64 { return s.n }
 
 // Add adds a row. It is not called after Each.
 func (s *Sorter[T]) Add(row T) error {
-	if len(s.rows) == s.limit {
+	if s.held == s.limit {
 		if err := s.spill(); err != nil {
 			return err
 		}
 	}
-	s.rows = append(s.rows, row)
+	block := s.held / blockRows
+	if block == len(s.rows) {
+		var rows []T
+		if block > 0 {
+			rows = make([]T, 0, blockRows)
+		}
+		s.rows = append(s.rows, rows)
+	}
+	s.rows[block] = append(s.rows[block], row)
+	s.held++
 	s.n++
 	return nil
 }
 
+// blockRows is the number of rows of a block. Only the first block is copied when it grows.
+const blockRows = 1 << 13
+
+// row returns a row in memory.
+func (s *Sorter[T]) row(at uint32) *T { return &s.rows[at/blockRows][at%blockRows] }
+
 // sort sorts the places of the rows in memory.
 func (s *Sorter[T]) sort() {
-	s.keys = slices.Grow(s.keys[:0], len(s.rows))[:len(s.rows)]
-	for i := range s.rows {
-		s.keys[i] = place{s.order.Key(&s.rows[i]), uint32(i)}
+	s.keys = slices.Grow(s.keys[:0], s.held)[:s.held]
+	for i := range s.keys {
+		s.keys[i] = place{s.order.Key(s.row(uint32(i))), uint32(i)}
 	}
-	slices.SortFunc(s.keys, func(a, b place) int {
+	s.sortPlaces(s.keys)
+}
+
+// fewPlaces is how many places are sorted by comparisons.
+const fewPlaces = 128
+
+// sortPlaces sorts places. Many are first divided, in place, into 256 ranges of their keys ("American flag
+// sort", McIlroy et al., "Engineering radix sort", 1993).
+func (s *Sorter[T]) sortPlaces(places []place) {
+	if len(places) <= fewPlaces {
+		s.comparePlaces(places)
+		return
+	}
+	lo := places[0].key
+	hi := lo
+	for i := range places {
+		lo = min(lo, places[i].key)
+		hi = max(hi, places[i].key)
+	}
+	if lo == hi {
+		s.comparePlaces(places)
+		return
+	}
+	shift := max(8, bits.Len64(hi-lo)) - 8
+	var ends, next [256]int
+	for i := range places {
+		ends[(places[i].key-lo)>>shift]++
+	}
+	sum := 0
+	for d := range ends {
+		next[d] = sum
+		sum += ends[d]
+		ends[d] = sum
+	}
+	for d := range ends {
+		for at := next[d]; at < ends[d]; at = next[d] {
+			to := (places[at].key - lo) >> shift
+			places[at], places[next[to]] = places[next[to]], places[at]
+			next[to]++
+		}
+	}
+	from := 0
+	for _, end := range ends {
+		s.sortPlaces(places[from:end])
+		from = end
+	}
+}
+
+// comparePlaces sorts places by comparisons.
+func (s *Sorter[T]) comparePlaces(places []place) {
+	slices.SortFunc(places, func(a, b place) int {
 		if a.key != b.key {
 			return cmp.Compare(a.key, b.key)
 		}
-		return s.order.Compare(&s.rows[a.at], &s.rows[b.at])
+		return s.order.Compare(s.row(a.at), s.row(b.at))
 	})
 }
 
@@ -125,14 +192,17 @@ func (s *Sorter[T]) spill() (err error) {
 	for part := range slices.Chunk(s.keys, cap(buffer)) {
 		buffer = buffer[:0]
 		for _, p := range part {
-			buffer = append(buffer, s.rows[p.at])
+			buffer = append(buffer, *s.row(p.at))
 		}
 		if _, err := s.file.Write(bytesOf(buffer)); err != nil {
 			return err
 		}
 	}
-	s.runs = append(s.runs, run{from, from + int64(len(s.rows))})
-	s.rows = s.rows[:0]
+	s.runs = append(s.runs, run{from, from + int64(s.held)})
+	for i := range s.rows {
+		s.rows[i] = s.rows[i][:0]
+	}
+	s.held = 0
 	s.keys = s.keys[:0]
 	return nil
 }
@@ -158,11 +228,11 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 	if len(s.runs) > 0 {
 		return s.eachOfRuns(checked)
 	}
-	if len(s.keys) != len(s.rows) {
+	if len(s.keys) != s.held {
 		s.sort()
 	}
 	for _, p := range s.keys {
-		if err := checked(&s.rows[p.at]); err != nil {
+		if err := checked(s.row(p.at)); err != nil {
 			return err
 		}
 	}
@@ -195,7 +265,7 @@ func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error), stop fun
 }
 
 func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
-	if len(s.rows) > 0 {
+	if s.held > 0 {
 		if err := s.spill(); err != nil {
 			return err
 		}
@@ -231,6 +301,7 @@ func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
 // Close removes the rows and the file.
 func (s *Sorter[T]) Close() error {
 	s.rows = nil
+	s.held = 0
 	s.keys = nil
 	s.runs = nil
 	if s.file == nil {

@@ -77,3 +77,41 @@ func TestSorterRefusesPointers(t *testing.T) {
 	}()
 	New(t.TempDir(), 1, Order[struct{ name string }]{})
 }
+
+// Keys of any distribution are sorted, also those of many rows in memory: few keys, all 64 bits, the largest
+// and the smallest key, and clusters that only the low bits divide.
+func TestSorterSortsKeysOfAnyDistribution(t *testing.T) {
+	for name, key := range map[string]func(s *rng.Stream) uint64{
+		"one":      func(*rng.Stream) uint64 { return 7 },
+		"few":      func(s *rng.Stream) uint64 { return uint64(s.IntN(3)) },
+		"all bits": func(s *rng.Stream) uint64 { return s.Uint64() },
+		"ends":     func(s *rng.Stream) uint64 { return -uint64(s.IntN(2)) },
+		"clusters": func(s *rng.Stream) uint64 { return uint64(s.IntN(2))<<63 | uint64(s.IntN(1000)) },
+		"times":    func(s *rng.Stream) uint64 { return 1769817600e9 + uint64(s.IntN(3600))*1e9 },
+	} {
+		s := New(t.TempDir(), 1<<20, byBoth)
+		random := rng.New(1, rng.Start)
+		const n = 30_000
+		for i := range n {
+			if err := s.Add(pair{key(&random), int32(n - i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var last pair
+		rows := 0
+		err := s.Each(t.Context(), func(p *pair) error {
+			if rows > 0 && (p.key < last.key || p.key == last.key && p.value <= last.value) {
+				t.Fatalf("%s: %v after %v", name, *p, last)
+			}
+			last = *p
+			rows++
+			return nil
+		})
+		if err != nil || rows != n {
+			t.Errorf("%s: %d rows, %v", name, rows, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
