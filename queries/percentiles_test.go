@@ -25,16 +25,23 @@ var percentileGroups = map[string]string{
 	"":             "SELECT i % 17 FROM range(1000) AS r(i)", // stands for null
 }
 
-// The percentiles of the macros equal those of quantile_cont to the bit.
-func TestPercentilesAreQuantileCont(t *testing.T) {
+// lakeOfGroups writes a lake in which each of percentileGroups is a service, in two variants.
+func lakeOfGroups(t *testing.T) (lake string) {
+	t.Helper()
 	raw := rawDB(t)
-	lake := filepath.Join(t.TempDir(), "lake")
+	lake = filepath.Join(t.TempDir(), "lake")
 	for name, values := range percentileGroups {
 		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, 0, v, 0, 0 "+
 			"FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", duckdb.Quote(name), values)
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=x", rows)
 		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
 	}
+	return lake
+}
+
+// The percentiles of the macros equal those of quantile_cont to the bit.
+func TestPercentilesAreQuantileCont(t *testing.T) {
+	lake := lakeOfGroups(t)
 	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown AS value FROM slowdowns_all) "
 	const flows = "WITH few AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown, CAST(1000 * slowdown AS BIGINT) AS fct_ns FROM slowdowns_all) "
 	const rows = `SELECT scenario, variant, %s AS whole, %s AS flow_group, count(*) AS flows, quantile_cont(value, %s) AS q, max(value) AS max_value FROM picked GROUP BY ALL`
@@ -83,14 +90,7 @@ func TestPercentileCellRises(t *testing.T) {
 // A report reads percentiles_of with either form of the macros, depending on the number of flows. Both forms
 // must give equal percentiles of overlapping groups: each service, pairs of them, and all.
 func TestPercentilesOfOverlappingGroups(t *testing.T) {
-	raw := rawDB(t)
-	lake := filepath.Join(t.TempDir(), "lake")
-	for name, values := range percentileGroups {
-		rows := fmt.Sprintf("SELECT i, i, 0, 1, %s, 'net', 1, 0, 2, 1, 1, 0, v, 0, 0 "+
-			"FROM (SELECT row_number() OVER () AS i, v FROM (%s) AS t(v))", duckdb.Quote(name), values)
-		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=x", rows)
-		writePart(t, raw, lake, "slowdowns", "scenario=a/variant=y", rows+" WHERE i <= 1000")
-	}
+	lake := lakeOfGroups(t)
 	const question = `WITH picked AS NOT MATERIALIZED (
 			SELECT scenario, variant, CAST(hash(service) % 1000 AS BIGINT) AS flow_group, slowdown AS value
 			FROM slowdowns_all

@@ -243,7 +243,7 @@ func (in *Ingester) stage(ctx context.Context, m *Mapping, file, dir string) (sr
 	return in.stageText(ctx, fileWork{m: m, file: file, dir: dir})
 }
 
-// stageText stages the rows of a text file that are not regular.
+// stageText stages the rows of a text file, except for those that w.regular takes.
 func (in *Ingester) stageText(ctx context.Context, w fileWork) (src rowSource, err error) {
 	m := w.m
 	src.file = filepath.Join(w.dir, "lines.parquet")

@@ -11,17 +11,24 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// inLog ingests a text with a built-in format and options.
-func inLog(t *testing.T, format, text string, o Options) (tested, error) {
+// writeLog writes a text to a file, and returns it with the mapping of a built-in format.
+func writeLog(t *testing.T, format, text string) (m *Mapping, file string) {
 	t.Helper()
 	m, err := FormatMapping(format)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "log")
+	file = filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return m, file
+}
+
+// inLog ingests a text with a built-in format and options.
+func inLog(t *testing.T, format, text string, o Options) (tested, error) {
+	t.Helper()
+	m, file := writeLog(t, format, text)
 	o.Mapping, o.TmpDir, o.MemoryBytes, o.Threads, o.Seed = m, t.TempDir(), 256<<20, 2, 1
 	return readFile(t, topologytest.SmallNetwork(t), file, o)
 }

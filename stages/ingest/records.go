@@ -73,6 +73,12 @@ type fileWork struct {
 	regular   *regularRows // the rows that are not in src; nil: none
 }
 
+// makeDir makes the directory of a file's intermediate files.
+func (in *Ingester) makeDir(w *fileWork) error {
+	w.dir = filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", w.n))
+	return os.Mkdir(w.dir, 0o755)
+}
+
 // file processes one source file in the steps of the package comment: stage, typed, addresses, judge. Records
 // and rejects are left in TmpDir. Intermediate files are written to a directory that is removed.
 func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int32) (stats FileStats,

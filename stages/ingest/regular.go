@@ -201,7 +201,7 @@ func splitRegular(line []byte, separator byte, fields [][]byte) [][]byte {
 	return append(fields, line[from:])
 }
 
-// plainNumber parses a whole number as DuckDB writes it: digits without a zero in front, up to 2^59.
+// plainNumber parses a whole number as DuckDB writes it: at most 17 digits, without a zero in front.
 func plainNumber(text []byte) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > 17 || text[0] == '0' && len(text) > 1 {
 		return 0, false

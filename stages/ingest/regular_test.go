@@ -43,14 +43,7 @@ type readBy struct {
 // readBoth reads a text by File, which knows only SQL, and by RegularFile.
 func readBoth(t *testing.T, format, text string, o Options) (slow, fast readBy, regular bool) {
 	t.Helper()
-	m, err := FormatMapping(format)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	m, file := writeLog(t, format, text)
 	read := func(by func(in *Ingester, out *rowsSink) (FileStats, error)) (r readBy) {
 		own := o
 		own.TmpDir = t.TempDir()

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -454,10 +452,4 @@ func (r *regularRows) repeats(ctx context.Context) (again int64, bytes float64, 
 		return nil
 	})
 	return again, bytes, err
-}
-
-// makeDir makes the directory of a file's intermediate files.
-func (in *Ingester) makeDir(w *fileWork) error {
-	w.dir = filepath.Join(in.o.TmpDir, fmt.Sprintf("source-%d", w.n))
-	return os.Mkdir(w.dir, 0o755)
 }

@@ -21,9 +21,8 @@ const (
 	anHour = time.Hour
 )
 
-// dataFiles returns the data files of a table in a directory, and makes them as old as the publisher of two
-// months ago would have.
-func dataFiles(t *testing.T, dir, name string) (found []string) {
+// ageDataFiles sets the time of the data files of a table to 60 days ago, and returns their paths.
+func ageDataFiles(t *testing.T, dir, name string) (found []string) {
 	t.Helper()
 	old := time.Now().Add(-60 * 24 * time.Hour)
 	root := filepath.Join(dir, name, "data")
@@ -66,7 +65,7 @@ func TestExpireKeepsWhatReadersNeed(t *testing.T) {
 	before := map[string]map[string]int64{}
 	for _, name := range names {
 		before[name] = rowsOf(t, p.Catalog, name)
-		n := len(dataFiles(t, out, name))
+		n := len(ageDataFiles(t, out, name))
 		if n != 4 {
 			t.Fatalf("%s has %d data files before, want 2 of each estimate", name, n)
 		}
@@ -75,7 +74,7 @@ func TestExpireKeepsWhatReadersNeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dataFiles(t, out, name)
+		ageDataFiles(t, out, name)
 	}
 	expire(t, p, anHour)
 	for _, name := range names {
@@ -90,7 +89,7 @@ func TestExpireKeepsWhatReadersNeed(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s has %d snapshots, want the current one", name, n)
 		}
-		left := dataFiles(t, out, name)
+		left := ageDataFiles(t, out, name)
 		if len(left) != 2 || strings.Contains(strings.Join(left, " "), "killed") {
 			t.Errorf("%s has the files %v, want those of the current snapshot", name, left)
 		}

@@ -283,7 +283,6 @@ func TestPruneCoversTablesOfOtherCalls(t *testing.T) {
 	p.Tables = tables.Of(tables.Selection{Flows: true, AllVariants: true})
 	bringAll(t, p, first, second)
 	p.Tables = tables.Of(tables.Selection{})
-	p.Prune = true
 	w := &wanted{known: map[string]bool{string(first): true}, chosen: map[string]bool{}}
 	changes, err := p.prune(t.Context(), w)
 	if err != nil {
