@@ -97,6 +97,7 @@ type canonicalChanges struct {
 	Cables    [][4]int64            `json:"cables,omitempty"`    // added: ends, bps, ns, by ends
 	Bandwidth [][3]int64            `json:"bandwidth,omitempty"` // ends and bps, by ends
 	Delays    [][3]int64            `json:"delays,omitempty"`    // ends and ns, by ends
+	Members   [][3]int64            `json:"members,omitempty"`   // failed ones of LAGs: ends and number, by ends
 	Flows     []canonicalFlowChange `json:"flows,omitempty"`
 	Starts    string                `json:"starts,omitempty"` // of flows that waited for others: "exact"
 }
@@ -218,7 +219,7 @@ func (a *application) changeSettings() (err error) {
 func changedCables(n *topology.Network, before []topology.Link) (list []CableChange) {
 	for i := 0; i < len(n.Links); i += 2 {
 		l := n.Links[i]
-		c := CableChange{Cable: n.Ends(l.Src, l.Dst), BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
+		c := CableChange{Cable: n.CableName(l.ID / 2), BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS,
 			Added: i >= len(before)}
 		if c.Added {
 			other := min(longest(before, l.Src), longest(before, l.Dst))
@@ -298,6 +299,7 @@ func parseAddition(text string) (func(*application) error, error) {
 		}
 		c.A = min(x, y)
 		c.B = max(x, y)
+		c.Parallel = true
 		if err := a.n.AddCable(c); err != nil {
 			return err
 		}
@@ -388,10 +390,12 @@ func (a *application) setCables(selector string, list *[][3]int64, of func(*topo
 	set func(a, b int32, value int64) error) error {
 	cables, err := a.n.Select(selector)
 	for _, cable := range cables {
-		links, _ := a.n.CableOf(cable[0], cable[1])
-		if was, is := of(&a.n.Links[links[0]]); err == nil && was != is {
-			err = set(cable[0], cable[1], is)
-			*list = setCable(*list, cable, is)
+		for _, l := range a.n.LinksBetween(cable[0], cable[1]) {
+			was, is := of(&a.n.Links[l])
+			if err == nil && was != is {
+				err = set(cable[0], cable[1], is)
+				*list = setCable(*list, cable, is)
+			}
 		}
 	}
 	return err

@@ -279,8 +279,13 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 }
 
 func (c *canonicalScenario) failed(f topology.Failure) {
-	if f.BandwidthBps > 0 {
-		c.Changes.Bandwidth = setCable(c.Changes.Bandwidth, f.Ends, f.BandwidthBps)
+	if f.Member > 0 {
+		row := [3]int64{int64(f.Ends[0]), int64(f.Ends[1]), int64(f.Member)}
+		order := func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) }
+		at, known := slices.BinarySearchFunc(c.Changes.Members, row, order)
+		if !known {
+			c.Changes.Members = slices.Insert(c.Changes.Members, at, row)
+		}
 		return
 	}
 	c.Fail = append(c.Fail, f.Ends)
@@ -291,7 +296,7 @@ func (c *canonicalScenario) settled(n *topology.Network, p simkernel.Params) (*S
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
 	v := c.Changes
-	if v != nil && len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Flows) == 0 && v.Starts == "" {
+	if v != nil && len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Members)+len(v.Flows) == 0 && v.Starts == "" {
 		c.Changes = nil
 	}
 	c.LoadOf = ""

@@ -149,8 +149,11 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 		return err
 	}
 	for _, c := range cables {
-		links, _ := n.CableOf(c[0], c[1])
-		bps := speed.Of(n.Links[links[0]].BandwidthBps)
+		present := int64(0) // of the cable or of all members of the LAG
+		for _, member := range n.Members(c[0], c[1]) {
+			present += n.Links[2*member].BandwidthBps
+		}
+		bps := speed.Of(present)
 		if bps < 1 {
 			return fmt.Errorf("cable %s has a weight of %d: must be above 0 (--fail takes a cable down)", n.Ends(c[0], c[1]),
 				bps)
@@ -162,20 +165,30 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 	return nil
 }
 
-// linkWeights returns the weights of links in the choice of paths, by link id, or nil if they are equal.
+// linkWeights returns the weights of links in the choice of paths, by link id, or nil if all cables count
+// alike. The weight of a LAG is divided among its members that are up. Without WCMP, a LAG weighs as much as
+// a single cable.
 func (m *Moves) linkWeights(n *topology.Network) []float64 {
-	if !m.has(WCMP) {
+	wcmp := m != nil && m.has(WCMP)
+	if !wcmp && !n.HasLAGs() {
 		return nil
 	}
 	of := map[[2]int32]int64{}
-	for _, w := range m.Weights {
-		of[[2]int32{int32(w[0]), int32(w[1])}] = w[2]
+	if wcmp {
+		for _, w := range m.Weights {
+			of[[2]int32{int32(w[0]), int32(w[1])}] = w[2]
+		}
 	}
 	weights := make([]float64, len(n.Links))
 	for i, l := range n.Links {
-		weights[i] = 1
-		if m.Balance == WCMP || slices.Contains(m.At[WCMP], l.Src) {
-			weights[i] = float64(cmp.Or(of[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}], l.BandwidthBps))
+		members := float64(max(1, n.MembersUp(l.ID)))
+		weights[i] = 1 / members
+		if wcmp && (m.Balance == WCMP || slices.Contains(m.At[WCMP], l.Src)) {
+			weights[i] = float64(l.BandwidthBps)
+			set := of[[2]int32{min(l.Src, l.Dst), max(l.Src, l.Dst)}]
+			if set > 0 {
+				weights[i] = float64(set) / members
+			}
 		}
 	}
 	return weights

@@ -44,8 +44,7 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 		} else if toNS <= 0 {
 			continue
 		}
-		links, _ := n.CableOf(e.Cable[0], e.Cable[1])
-		for _, l := range links {
+		for _, l := range n.LinksBetween(e.Cable[0], e.Cable[1]) {
 			lower := n.Links[l].Src == e.Cable[0]
 			if e.OneWay == 1 && !lower || e.OneWay == -1 && lower {
 				continue

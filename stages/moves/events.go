@@ -26,7 +26,8 @@ const (
 	Delay = "delay"
 )
 
-// An Event is a change of a cable in [FromNS, ToNS), in the time of flow starts.
+// An Event is a change of a cable in [FromNS, ToNS), in the time of flow starts. It changes all members of a
+// LAG alike: a rate is that of each.
 type Event struct {
 	Cable  [2]int32 `json:"cable"`             // ids of its ends, the lower first
 	OneWay int8     `json:"one_way,omitempty"` // 1: only from the lower id, -1: only to it, 0: both
@@ -40,8 +41,8 @@ type Event struct {
 }
 
 func (e *Event) check(n *topology.Network) error {
-	links, ok := n.CableOf(e.Cable[0], e.Cable[1])
-	if !ok {
+	links := n.LinksBetween(e.Cable[0], e.Cable[1])
+	if len(links) == 0 {
 		return fmt.Errorf("event %s: no such cable", e.Describe(n))
 	}
 	lossy := min(e.Share, 1-e.Share) > 0 && (e.BurstNS == 0 || e.BurstNS >= faults.MinBurstNS)
@@ -50,6 +51,10 @@ func (e *Event) check(n *topology.Network) error {
 		return fmt.Errorf("event %s: no such kind, share, burst or time", e.Describe(n))
 	}
 	l := n.Links[links[0]]
+	for _, member := range links {
+		l.BandwidthBps = min(l.BandwidthBps, n.Links[member].BandwidthBps)
+		l.DelayNS = max(l.DelayNS, n.Links[member].DelayNS)
+	}
 	if e.Kind == Rate && (e.BandwidthBps < simkernel.MinBps || e.BandwidthBps > l.BandwidthBps) {
 		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n), topology.FormatBps(l.BandwidthBps))
 	}
@@ -129,7 +134,7 @@ func (m *Moves) addEvents(n *topology.Network, text string) error {
 	}
 	rate := e.SpeedOrShare
 	for _, e.Cable = range cables {
-		links, _ := n.CableOf(e.Cable[0], e.Cable[1])
+		links := n.LinksBetween(e.Cable[0], e.Cable[1])
 		if e.Kind == Rate {
 			e.SpeedOrShare = topology.SpeedOrShare{BandwidthBps: rate.Of(n.Links[links[0]].BandwidthBps)}
 		}

@@ -111,7 +111,7 @@ func TestTimesOfConvergence(t *testing.T) {
 // Values at their limits are valid, and those beyond are damaged.
 func TestLimitsOfEvents(t *testing.T) {
 	n := square(t)
-	links, _ := n.CableOf(2, 4)
+	links := n.LinksBetween(2, 4)
 	bps := n.Links[links[0]].BandwidthBps
 	event := func(kind string, change func(e *Event)) Event {
 		e := Event{Cable: [2]int32{2, 4}, Kind: kind}

@@ -103,7 +103,8 @@ func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 		if h%s.GPUs == 0 {
 			b.node(KindInner, int(b.nodes[h].Pod), -1, "server%d", h/s.GPUs)
 		}
-		b.cables = append(b.cables, Cable{int32(h), int32(len(b.nodes) - 1), s.InnerBps, s.InnerDelayNS})
+		b.cables = append(b.cables, Cable{A: int32(h), B: int32(len(b.nodes) - 1), BandwidthBps: s.InnerBps,
+			DelayNS: s.InnerDelayNS})
 	}
 	return b.nodes, b.cables, nil
 }
@@ -142,7 +143,7 @@ func (b *fabricBuilder) node(kind string, pod, rack int, name string, of ...any)
 }
 
 func (b *fabricBuilder) cable(from, to int) {
-	c := Cable{int32(from), int32(to), b.FabricBps, b.FabricDelayNS}
+	c := Cable{A: int32(from), B: int32(to), BandwidthBps: b.FabricBps, DelayNS: b.FabricDelayNS}
 	if from < b.hosts {
 		c.BandwidthBps, c.DelayNS = b.HostBps, b.HostDelayNS
 	}

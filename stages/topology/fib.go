@@ -115,16 +115,21 @@ func (r *Router) SetRoutes(f *FIB) error {
 	of := len(r.toHost) // the links of hosts remain
 	r.fib, r.setLink, r.setSalt, r.setAt = f, r.setLink[:of], r.setSalt[:of], []int32{int32(of)}
 	r.weights = slices.Repeat([]float64{1}, of)
+	if r.run != nil {
+		r.run = r.run[:of]
+	}
 	place := make([]int32, len(f.Sets))
 	for i, set := range f.Sets {
 		for m := range slices.Chunk(set, 2) {
-			if !r.Net.Links[m[0]].Failed {
-				r.addLink(m[0])
-				r.weights = append(r.weights, float64(m[1]))
+			up := r.Net.membersUp(m[0])
+			for _, l := range up {
+				r.addLink(l)
+				r.weights = append(r.weights, float64(m[1])/float64(len(up)))
 			}
 		}
+		r.findRuns()
 		if place[i] = setNone; len(r.setLink) > int(r.setAt[len(r.setAt)-1]) {
-			place[i] = int32(r.Sets())
+			place[i] = r.pathSets()
 			r.setAt = append(r.setAt, int32(len(r.setLink)))
 		}
 	}
@@ -189,16 +194,17 @@ type fibRoute struct {
 // FRR and SONiC write it (vtysh -c 'show ip route json'). File hosts.csv has columns address and node. The
 // first address of each host is used. Of a switch's selected routes, the one with the longest prefix that
 // contains the address applies, with its next hops in the forwarding table. A next hop is the cable at its
-// interface or, if the topology does not name such a port, the cable to the node with its address. A switch
-// without a file has routes to its own hosts.
+// interface or, if the topology does not name such a port, the cable to the node with its address. If it is
+// one of several parallel cables, it stands for their LAG, and next hops of one LAG add up their weights. A
+// switch without a file has routes to its own hosts.
 func ReadFIB(n *Network, dir string) (*FIB, error) {
 	x := &fibFiles{n: n, dir: dir, switches: n.switches(), nodeOf: map[netip.Addr]int32{},
 		address: make([]netip.Addr, len(n.hosts)), ports: map[[2]string]int32{},
 		sets: interned{ids: map[string]int32{}}}
 	for _, l := range n.Links {
-		names, _ := n.portsOf(l.ID)
-		for _, name := range names {
-			x.ports[[2]string{n.Name(l.Src), name}] = l.ID
+		port, _ := n.portsOf(l.ID)
+		if port != "" {
+			x.ports[[2]string{n.Name(l.Src), port}] = n.firstMember(l.ID)
 		}
 	}
 	if err := x.readAddresses(filepath.Join(dir, "hosts.csv")); err != nil {
@@ -368,8 +374,10 @@ func (x *fibFiles) resolve(r *fibRoute, id int32, h *fibNexthop, weights map[int
 	addr, _ := netip.ParseAddr(h.IP)
 	to, known := x.nodeOf[addr]
 	link, found := x.ports[[2]string{x.n.Name(id), h.InterfaceName}]
-	if links, cabled := x.n.CableOf(id, to); !found && known && cabled {
-		link, found = links[0], true
+	links := x.n.LinksBetween(id, to)
+	if !found && known && len(links) > 0 {
+		found = true
+		link = links[0]
 		if x.n.Links[link].Src != id {
 			link = links[1]
 		}

@@ -48,7 +48,7 @@ func Wire(t testing.TB, nodes, hosts int, cables ...[2]int32) *Network {
 	}
 	var c []Cable
 	for _, e := range cables {
-		c = append(c, Cable{e[0], e[1], 10e9, 1000})
+		c = append(c, Cable{A: e[0], B: e[1], BandwidthBps: 10e9, DelayNS: 1000})
 	}
 	n, err := NewNetwork(v, c)
 	if err != nil {

@@ -59,6 +59,7 @@ type Cable struct {
 	A, B         int32 // node ids
 	BandwidthBps int64
 	DelayNS      int64
+	Parallel     bool // may join nodes that an earlier cable joins: both are members of a LAG (see Members)
 }
 
 // A Link is one direction of a cable. Its ID is its index in Network.Links: 2 × the index of the cable for
@@ -71,16 +72,17 @@ type Link struct {
 	Failed       bool   // the cable is down
 }
 
-// A Network is a topology that has been checked. Every cable joins two different known nodes, no two cables
-// join the same two nodes, every host has a cable, and every number is in range. Only the Set and Fail
+// A Network is a topology that has been checked. Every cable joins two different known nodes, every
+// host has a cable, and every number is in range. Cables that join the same two nodes are a LAG (see Members). Only the Set and Fail
 // methods and AddCable change it. They must not run while others read the network.
 type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
 
-	places  []int32            // by node id: index into Nodes, or -1; nil if ids are sparse
-	cableOf map[[2]int32]int32 // lower node id, higher node id → cable
-	byName  map[string]int32   // name → node id; -1 if several nodes have the name
+	places  []int32              // by node id: index into Nodes, or -1; nil if ids are sparse
+	cableOf map[[2]int32]int32   // lower node id, higher node id → cable, the first of a LAG
+	lags    map[[2]int32][]int32 // the same → cables of a LAG
+	byName  map[string]int32     // name → node id; -1 if several nodes have the name
 	hosts   []int32
 	racks   [][]int32
 
@@ -135,17 +137,17 @@ func (n *Network) addNames() {
 
 func (n *Network) addCable(c Cable) {
 	id := int32(len(n.Links))
-	n.cableOf[cableKey(c.A, c.B)] = id / 2
+	key := cableKey(c.A, c.B)
+	if first, joined := n.cableOf[key]; joined {
+		n.addToLAG(key, first, id/2)
+	} else {
+		n.cableOf[key] = id / 2
+	}
 	a, b := n.Nodes[n.place(c.A)].Kind, n.Nodes[n.place(c.B)].Kind
 	n.Links = append(
 		n.Links,
-		Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
-			Tier: tierName(
-				a,
-				b,
-			)},
-		Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
-			Tier: tierName(b, a)},
+		Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tierName(a, b)},
+		Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tierName(b, a)},
 	)
 }
 
@@ -161,7 +163,10 @@ func Reverse(link int32) int32 { return link ^ 1 }
 // Clone returns a network that can be changed without changing n.
 func (n *Network) Clone() *Network {
 	c := *n
-	c.Links, c.cableOf, c.ports = slices.Clone(n.Links), maps.Clone(n.cableOf), slices.Clone(n.ports)
+	c.Links = slices.Clone(n.Links)
+	c.cableOf = maps.Clone(n.cableOf)
+	c.lags = maps.Clone(n.lags)
+	c.ports = slices.Clone(n.ports)
 	return &c
 }
 
@@ -237,10 +242,12 @@ func (n *Network) HostBps() (least, most int64) {
 	return least, most
 }
 
+// nearHosts returns the neighbors of each host.
 func (n *Network) nearHosts() map[int32][]int32 {
 	near := make(map[int32][]int32, len(n.hosts))
 	for i := range n.Links {
-		if l := &n.Links[i]; n.FromHost(l.ID) {
+		l := &n.Links[i]
+		if n.FromHost(l.ID) && !slices.Contains(near[l.Src], l.Dst) {
 			near[l.Src] = append(near[l.Src], l.Dst)
 		}
 	}
@@ -458,7 +465,7 @@ func checkCables(nodes []Node, cables []Cable, at map[int32]int) (found faults) 
 		_, knownA := at[c.A]
 		_, knownB := at[c.B]
 		kind, what := checkCable(c, knownA, knownB)
-		if kind == "" && joined[cableKey(c.A, c.B)] {
+		if kind == "" && joined[cableKey(c.A, c.B)] && !c.Parallel {
 			kind, what = FaultParallel, "the two nodes are joined twice (use one cable of the summed bandwidth)"
 		}
 		joined[cableKey(c.A, c.B)] = true
@@ -531,8 +538,12 @@ func (n *Network) LinksRecord() arrow.Record {
 			"tier":          l.Tier,
 			"failed":        l.Failed,
 		}
-		if from, to := n.portsOf(l.ID); len(from) > 0 {
-			row["src_port"], row["dst_port"] = strings.Join(from, ","), strings.Join(to, ",")
+		from, to := n.portsOf(l.ID)
+		if from != "" {
+			row["src_port"] = from
+		}
+		if to != "" {
+			row["dst_port"] = to
 		}
 		return row
 	})

@@ -49,13 +49,13 @@ func twoLeaves(t testing.TB) *Network {
 	}
 	var cables []Cable
 	for _, c := range [][2]int32{{0, 4}, {1, 4}, {2, 5}, {3, 5}, {4, 6}, {4, 7}, {5, 6}, {5, 7}} {
-		cables = append(cables, Cable{c[0], c[1], 10e9, 1000})
+		cables = append(cables, Cable{A: c[0], B: c[1], BandwidthBps: 10e9, DelayNS: 1000})
 	}
 	n, err := NewNetwork(nodes, cables)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.SetPorts(4, Ports{[]string{"Ethernet48"}, []string{"Ethernet0"}})
+	n.SetPorts(4, Ports{"Ethernet48", "Ethernet0"})
 	return n
 }
 

@@ -36,9 +36,12 @@ type Router struct {
 	setSalt  []uint64
 	attached [][]int32 // by attachment: its switches, in ascending order
 	weights  []float64 // of the links in setLink; nil: all equal
-	salts    []uint64  // by link
+	salts    []uint64  // by link, of its two nodes
 	fib      *FIB      // nil: shortest paths
 	toHost   []int32   // links to hosts: reverses of the first links of setLink
+
+	run         []int32  // by place in setLink, see findRuns; nil: no LAGs
+	memberSalts []uint64 // by link; nil: no LAGs
 
 	Hash Hash // how switches choose links; must not change during use
 }
@@ -96,9 +99,9 @@ func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, erro
 			if to.only >= 0 {
 				return append(path, Reverse(to.only)), nil
 			}
-			for _, l := range r.setLink[to.from:to.to] {
-				if r.switchOf[l] == at {
-					return append(path, Reverse(l)), nil
+			for k := to.from; k < to.to; k += r.sizeOf(k) {
+				if r.switchOf[r.setLink[k]] == at {
+					return append(path, Reverse(r.member(flow, k))), nil
 				}
 			}
 			panic("topology: a switch of the destination's attachment has no link to it")
@@ -113,7 +116,7 @@ func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, erro
 }
 
 // Next returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() -
-// 1. If there is no path, it returns no links. node and host are indexes into Network.Nodes.
+// 1. Members of a LAG count as links of their own. If there is no path, it returns no links. node and host are indexes into Network.Nodes.
 func (r *Router) Next(node, host int32) (set int32, links []int32) {
 	to := &r.hosts[host]
 	switch set = r.next[int(to.attachment)*r.switches+int(r.number[node])]; set {
@@ -122,15 +125,18 @@ func (r *Router) Next(node, host int32) (set int32, links []int32) {
 	case setArrive:
 		for k := to.from; k < to.to; k++ {
 			if r.switchOf[r.setLink[k]] == r.number[node] {
-				return 0, r.toHost[k : k+1]
+				return r.pathSets() + k, r.toHost[k : k+r.sizeOf(k)]
 			}
 		}
 	}
 	return set, r.setLink[r.setAt[set]:r.setAt[set+1]]
 }
 
-// Sets returns the number of different sets of links.
-func (r *Router) Sets() int { return len(r.setAt) - 1 }
+// Sets returns the number of different sets of links. The sets of links to hosts follow the others.
+func (r *Router) Sets() int { return int(r.pathSets()) + len(r.toHost) }
+
+// pathSets returns the number of sets of links to other switches.
+func (r *Router) pathSets() int32 { return int32(len(r.setAt) - 1) }
 
 // SetWeights makes flows choose links in proportion to weights, by link id (WCMP). Weights must be above 0.
 // If weights is nil, nothing changes. SetWeights must not run while others use the router.
@@ -201,12 +207,18 @@ func NewRouter(ctx context.Context, n *Network, seed uint64) (*Router, error) {
 	for _, i := range r.nodeOf {
 		out[i] = slices.DeleteFunc(out[i], func(l int32) bool { return r.switchOf[l] < 0 })
 	}
+	if n.HasLAGs() {
+		for i := range out {
+			n.groupMembers(out[i])
+		}
+	}
 	r.salts = make([]uint64, len(n.Links))
 	for i, l := range n.Links {
 		// The ids of nodes are used, because link ids change if the cables of a file are reordered.
 		s := rng.New(seed, rng.ECMP, uint64(uint32(l.Src)), uint64(uint32(l.Dst)))
 		r.salts[i] = s.Uint64()
 	}
+	r.saltMembers()
 	r.attach(out)
 	return r, r.buildTables(ctx, out)
 }
@@ -237,10 +249,12 @@ func (r *Router) attach(out [][]int32) {
 			}
 		}
 		h.to = int32(len(r.setLink))
+		r.findRuns()
 		if len(at) == 1 && !h.direct {
 			h.only = r.setLink[h.from]
 		}
 		slices.Sort(at)
+		at = slices.Compact(at)
 		var added bool
 		if h.attachment, added = known.of(at); added {
 			r.attached = append(r.attached, at)
@@ -306,6 +320,7 @@ func (r *Router) buildTables(ctx context.Context, out [][]int32) error {
 				for _, l := range members {
 					r.addLink(l)
 				}
+				r.findRuns()
 				r.setAt = append(r.setAt, int32(len(r.setLink)))
 			}
 			next[s] = id
@@ -352,6 +367,9 @@ func (r *Router) search(at []int32, dist []uint16, out [][]int32, queue []int32)
 func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	if hi == lo+1 {
 		return r.setLink[lo]
+	}
+	if r.run != nil {
+		return r.member(flow, r.chooseLAG(flow, lo, hi))
 	}
 	if r.Hash.Polarized {
 		return r.chooseAlike(linkHash(flow, 0), lo, hi)
@@ -427,21 +445,23 @@ func (r *Router) firstCost(link int32, base int, dst int32) int {
 // firstLink returns the link that the flow takes out of a host with several links, or -1.
 func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) int32 {
 	best, bestDist, bestHash := int32(-1), unreachableDist, uint64(0)
-	for k := from.from; k < from.to; k++ {
-		l := r.setLink[k]
-		d := r.firstCost(l, base, dst)
+	for k := from.from; k < from.to; k += r.sizeOf(k) {
+		d := r.firstCost(r.setLink[k], base, dst)
 		if d == unreachableDist || d > bestDist {
 			continue
 		}
 		h := linkHash(flow, r.setSalt[k])
 		if r.weights != nil {
-			h = weigh(h, r.weights[k])
+			h = weigh(h, r.weightOf(k))
 		}
 		if d < bestDist || h > bestHash {
-			best, bestDist, bestHash = l, d, h
+			best, bestDist, bestHash = k, d, h
 		}
 	}
-	return best
+	if best < 0 {
+		return -1
+	}
+	return r.member(flow, best)
 }
 
 // ExpectedLoads returns the expected weight on each link, by link id, in the unit of the given weights.
@@ -545,29 +565,40 @@ type spreader struct {
 func (w *spreader) send(from, to *groupPart, perHost float64) {
 	r := w.r
 	base := int(to.attachment) * r.switches
-	var ways []int32
+	var ways []int32 // places in setLink
 	for _, i := range from.hosts {
 		h := &r.hosts[i]
 		best := unreachableDist
 		ways = ways[:0]
-		for _, l := range r.setLink[h.from:h.to] {
+		for k := h.from; k < h.to; k += r.sizeOf(k) {
 			// Only a part with one host can be the other end of a cable between hosts.
-			if d := r.firstCost(l, base, r.Net.Nodes[to.hosts[0]].ID); d < best {
-				best, ways = d, append(ways[:0], l)
-			} else if d == best {
-				ways = append(ways, l)
+			d := r.firstCost(r.setLink[k], base, r.Net.Nodes[to.hosts[0]].ID)
+			if d < best {
+				best = d
+				ways = ways[:0]
+			}
+			if d == best {
+				ways = append(ways, k)
 			}
 		}
 		if best == unreachableDist {
 			continue
 		}
 		each := perHost / float64(len(ways))
-		for _, l := range ways {
-			w.load[l] += each
-			if sw := r.switchOf[l]; sw >= 0 {
+		for _, k := range ways {
+			w.share(r.setLink[k:k+r.sizeOf(k)], each)
+			sw := r.switchOf[r.setLink[k]]
+			if sw >= 0 {
 				w.mass[sw] += each
 			}
 		}
+	}
+}
+
+// share divides weight equally among the members of a LAG.
+func (w *spreader) share(members []int32, weight float64) {
+	for _, l := range members {
+		w.load[l] += weight / float64(len(members))
 	}
 }
 
@@ -588,19 +619,19 @@ func (w *spreader) deliver(to *groupPart, order []int32) {
 			each := x / float64(len(to.hosts))
 			for _, i := range to.hosts {
 				h := &r.hosts[i]
-				for _, l := range r.setLink[h.from:h.to] {
-					if r.switchOf[l] == s {
-						w.load[Reverse(l)] += each
+				for k := h.from; k < h.to; k += r.sizeOf(k) {
+					if r.switchOf[r.setLink[k]] == s {
+						w.share(r.toHost[k:k+r.sizeOf(k)], each)
 					}
 				}
 			}
 			continue
 		}
-		links := r.setLink[r.setAt[set]:r.setAt[set+1]]
-		each := x / float64(len(links))
-		for _, l := range links {
-			w.load[l] += each
-			w.mass[r.switchOf[l]] += each
+		lo, hi := r.setAt[set], r.setAt[set+1]
+		each := x / float64(r.lagsIn(lo, hi))
+		for k := lo; k < hi; k += r.sizeOf(k) {
+			w.share(r.setLink[k:k+r.sizeOf(k)], each)
+			w.mass[r.switchOf[r.setLink[k]]] += each
 		}
 	}
 }

@@ -371,7 +371,7 @@ func TestPathsDoNotDependOnLinkIDs(t *testing.T) {
 	var cables []Cable
 	for i := len(a.Links) - 2; i >= 0; i -= 2 {
 		l := a.Links[i]
-		cables = append(cables, Cable{l.Dst, l.Src, l.BandwidthBps, l.DelayNS})
+		cables = append(cables, Cable{A: l.Dst, B: l.Src, BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS})
 	}
 	b, err := NewNetwork(a.Nodes, cables)
 	if err != nil {

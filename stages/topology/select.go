@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ import (
 // same cables), a cable "A:B" by the names or ids of its ends, a node "A" for all of its cables, or patterns
 // with * and ?. "wan*:leaf?" selects the cables between nodes with such names, "leaf*:Ethernet4*" those with
 // such a port, and "wan*" all cables with such an end. Each cable occurs once, in the order of the selector
-// and then of the cables.
+// and then of the cables. The two nodes of a LAG stand for all of its members.
 func (n *Network) Select(selector string) ([][2]int32, error) {
 	var found [][2]int32
 	seen := map[[2]int32]bool{}
@@ -57,13 +56,12 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 		if unknown == nil {
 			return l.Src == id
 		}
-		ports, _ := n.portsOf(l.ID)
-		return MatchPattern(near, n.Name(l.Src)) &&
-			(!pair || matches(n.Name(l.Dst)) || slices.ContainsFunc(ports, matches))
+		port, _ := n.portsOf(l.ID)
+		return MatchPattern(near, n.Name(l.Src)) && (!pair || matches(n.Name(l.Dst)) || port != "" && matches(port))
 	})
 	switch {
 	case found != nil:
-		return found, nil
+		return found, n.wholeLAGs(selector, found)
 	case strings.Contains(selector, ":") && !strings.ContainsAny(selector, "*?"):
 		return nil, err
 	}
@@ -86,17 +84,34 @@ func (n *Network) cablesWhere(accept func(l *Link) bool) (found [][2]int32) {
 	return found
 }
 
-// SelectUp is like Select, but omits cables that are down. It returns an error if none remain.
+// wholeLAGs returns an error if a selector found some members of a LAG only. found has the ends of a LAG once
+// for each member that was found.
+func (n *Network) wholeLAGs(selector string, found [][2]int32) error {
+	times := map[[2]int32]int{}
+	for _, c := range found {
+		times[c]++
+	}
+	for _, c := range found {
+		members := len(n.Members(c[0], c[1]))
+		if times[c] != members {
+			return fmt.Errorf("%q selects %d of %d members of the LAG %s: name the LAG, for all of its members "+
+				"(--fail DEVICE:PORT takes down one)", selector, times[c], members, n.Ends(c[0], c[1]))
+		}
+	}
+	return nil
+}
+
+// SelectUp is like Select, but omits cables that are down, and LAGs without a member that is up. It returns an error if none remain.
 func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	cables, err := n.Select(selector)
-	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.Links[2*n.cableOf[c]].Failed })
+	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.MembersUp(2*n.cableOf[c]) == 0 })
 	if err == nil && len(cables) == 0 {
 		err = fmt.Errorf("all cables of %q are down", selector)
 	}
 	return cables, err
 }
 
-// DrawCables draws k different cables of a tier that are up. The result depends only on seed and draw. Draws,
+// DrawCables draws k different cables of a tier that are up. A LAG counts as one cable. The result depends only on seed and draw. Draws,
 // which count from 1, have no cable in common until fewer than k cables are left; then all are drawn again,
 // in another order. The first draw of k + 1 cables includes the first draw of k.
 func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {
@@ -151,7 +166,7 @@ func (n *Network) Cable(ends string) (a, b int32, err error) {
 	if _, ok := n.cableOf[cableKey(x, y)]; !ok {
 		var near []string
 		for _, l := range n.Links {
-			if l.Src == x {
+			if l.Src == x && !slices.Contains(near, n.Name(l.Dst)) {
 				near = append(near, n.Name(l.Dst))
 			}
 		}
@@ -205,9 +220,28 @@ func (n *Network) Name(id int32) string {
 	return strconv.Itoa(int(id))
 }
 
-// LinkName returns the names of a link's ends, "A → B".
+// LinkName returns the names of a link's ends, "A → B", and for a member of a LAG its port or its number:
+// "A → B (Ethernet49)", "A → B (member 2)".
 func (n *Network) LinkName(id int32) string {
-	return n.Name(n.Links[id].Src) + " → " + n.Name(n.Links[id].Dst)
+	return n.Name(n.Links[id].Src) + " → " + n.Name(n.Links[id].Dst) + n.memberName(id)
+}
+
+// CableName returns the names of a cable's ends, "A:B", and for a member of a LAG what LinkName adds.
+func (n *Network) CableName(cable int32) string {
+	l := &n.Links[2*cable]
+	return n.Ends(l.Src, l.Dst) + n.memberName(l.ID)
+}
+
+func (n *Network) memberName(link int32) string {
+	number := n.memberNumber(link)
+	port, _ := n.portsOf(link)
+	switch {
+	case number == 0:
+		return ""
+	case port == "":
+		return fmt.Sprintf(" (member %d)", number)
+	}
+	return " (" + port + ")"
 }
 
 // Ends returns the names of a cable's ends, "A:B".
@@ -237,19 +271,17 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 	return slices.Compact(hosts), nil
 }
 
-// Ports has the names of the ports at the two ends of a cable. A is the source of its first link. A cable
-// with several ports is a link aggregation group (LAG). Its members have the same bandwidth and can fail
-// individually.
-type Ports struct{ A, B []string }
+// Ports has the names of the ports at the two ends of a cable, or "" for a port that is unknown. A is at the
+// source of its first link.
+type Ports struct{ A, B string }
 
 // Reversed returns the ports in the other direction.
 func (p Ports) Reversed() Ports { return Ports{A: p.B, B: p.A} }
 
-// SetPorts sets the port names of a cable, that is of links 2 × cable and 2 × cable + 1. Both ends must have
-// the same number of ports. Names with commas are dropped, because table links joins names with commas.
+// SetPorts sets the port names of a cable, that is of links 2 × cable and 2 × cable + 1. Names with commas are
+// dropped: in table links, earlier versions joined the ports of a LAG with commas.
 func (n *Network) SetPorts(cable int, p Ports) {
-	comma := func(name string) bool { return strings.Contains(name, ",") }
-	if len(p.A) != len(p.B) || slices.ContainsFunc(p.A, comma) || slices.ContainsFunc(p.B, comma) {
+	if strings.Contains(p.A+p.B, ",") {
 		return
 	}
 	for len(n.ports) < len(n.Links)/2 {
@@ -258,11 +290,10 @@ func (n *Network) SetPorts(cable int, p Ports) {
 	n.ports[cable] = p
 }
 
-// portsOf returns the ports at the source and at the destination of a link, or nil if the topology names
-// none.
-func (n *Network) portsOf(link int32) (src, dst []string) {
+// portsOf returns the ports at the source and at the destination of a link.
+func (n *Network) portsOf(link int32) (src, dst string) {
 	if int(link/2) >= len(n.ports) {
-		return nil, nil
+		return "", ""
 	}
 	p := n.ports[link/2]
 	if link%2 == 0 {
@@ -273,13 +304,13 @@ func (n *Network) portsOf(link int32) (src, dst []string) {
 
 // A Failure is the failed part of a cable, with the ids of its ends, the lower first.
 type Failure struct {
-	Ends         [2]int32
-	BandwidthBps int64 // remaining, if a member of a LAG failed; 0: the cable is down
+	Ends   [2]int32
+	Member int // number of the member of a LAG that failed, from 1; 0: all cables between the ends are down
 }
 
 // FailNamed takes down what a text names: a cable "A:B", the cables of a pattern with * or ?, all cables of a
-// node "A", or the link at a port "DEVICE:PORT". The latter is a cable, or one member of a LAG, whose
-// bandwidth the cable loses. Nodes are given by name or id.
+// node "A", or the cable at a port "DEVICE:PORT". The latter is the only one that takes down a single member
+// of a LAG. Nodes are given by name or id.
 func (n *Network) FailNamed(text string) (all []Failure, err error) {
 	a, b, err := n.Cable(text)
 	cables := [][2]int32{{a, b}}
@@ -324,23 +355,16 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 			continue
 		}
 		src, _ := n.portsOf(l.ID)
-		known, near = append(known, src...), append(near, n.Name(l.Dst))
-		at := slices.IndexFunc(src, func(p string) bool { return strings.EqualFold(p, port) })
-		if at < 0 {
+		near = append(near, n.Name(l.Dst))
+		if src == "" {
 			continue
 		}
-		f.Ends = cableKey(l.Src, l.Dst)
-		if len(src) == 1 {
-			return f, n.Fail(l.Src, l.Dst)
+		known = append(known, src)
+		if strings.EqualFold(src, port) {
+			n.Links[l.ID].Failed = true
+			n.Links[Reverse(l.ID)].Failed = true
+			return Failure{cableKey(l.Src, l.Dst), n.memberNumber(l.ID)}, nil
 		}
-		left := float64(l.BandwidthBps) * float64(len(src)-1) / float64(len(src))
-		f.BandwidthBps = int64(math.Round(left))
-		p := n.ports[l.ID/2]
-		n.ports[l.ID/2] = Ports{
-			slices.Delete(slices.Clone(p.A), at, at+1),
-			slices.Delete(slices.Clone(p.B), at, at+1),
-		}
-		return f, n.SetBandwidth(l.Src, l.Dst, f.BandwidthBps)
 	}
 	if len(known) == 0 {
 		return f, fmt.Errorf(
@@ -405,55 +429,45 @@ func (n *Network) SetDelays(rules []DelayRule) (notes []string, err error) {
 	return notes, nil
 }
 
-func (n *Network) both(a, b int32, change func(l *Link)) error {
-	c, ok := n.cableOf[cableKey(a, b)]
-	if !ok {
+// each changes the links of all cables between two nodes.
+func (n *Network) each(a, b int32, change func(l *Link)) error {
+	links := n.LinksBetween(a, b)
+	if len(links) == 0 {
 		return fmt.Errorf("no cable joins %s and %s", n.Name(a), n.Name(b))
 	}
-	change(&n.Links[2*c])
-	change(&n.Links[2*c+1])
+	for _, l := range links {
+		change(&n.Links[l])
+	}
 	return nil
 }
 
-// Fail takes the cable between two nodes down, in both directions. The cable may already be down.
-func (n *Network) Fail(a, b int32) error { return n.both(a, b, func(l *Link) { l.Failed = true }) }
+// Fail takes the cable between two nodes down, in both directions, or all members of their LAG. They may
+// already be down.
+func (n *Network) Fail(a, b int32) error { return n.each(a, b, func(l *Link) { l.Failed = true }) }
 
-// SetBandwidth changes the bandwidth of the cable between two nodes, in both directions.
+// SetBandwidth changes the bandwidth of the cable between two nodes, in both directions, or that of each member
+// of their LAG.
 func (n *Network) SetBandwidth(a, b int32, bps int64) error {
 	if bps < simkernel.MinBps || bps > linkcase.MaxBps {
 		return fmt.Errorf("bandwidth is %d bps, must be 10,000 to 10^14", bps)
 	}
-	return n.both(a, b, func(l *Link) { l.BandwidthBps = bps })
+	return n.each(a, b, func(l *Link) { l.BandwidthBps = bps })
 }
 
-// SetDelay changes the propagation delay of the cable between two nodes, in both directions.
+// SetDelay changes the propagation delay of the cable between two nodes, in both directions, or that of all
+// members of their LAG.
 func (n *Network) SetDelay(a, b int32, ns int64) error {
 	if ns < 0 || ns > maxDelayNS {
 		return fmt.Errorf("delay is %d ns, must be 0 to 10^12", ns)
 	}
-	return n.both(a, b, func(l *Link) { l.DelayNS = ns })
+	return n.each(a, b, func(l *Link) { l.DelayNS = ns })
 }
 
-// CableOf returns the two links of the cable between two nodes. ok is false if no cable joins them.
-func (n *Network) CableOf(a, b int32) (links [2]int32, ok bool) {
-	c, ok := n.cableOf[cableKey(a, b)]
-	return [2]int32{2 * c, 2*c + 1}, ok
-}
-
-// AddCable joins two nodes that no cable joins. Its links get the next ids, so all other links keep theirs.
+// AddCable joins two nodes. If a cable joins them already, both are members of a LAG. The links of the new
+// cable get the next ids, so all other links keep theirs.
 func (n *Network) AddCable(c Cable) error {
 	if kind, what := checkCable(c, n.place(c.A) >= 0, n.place(c.B) >= 0); kind != "" {
 		return fmt.Errorf("cable %s: %s", n.Ends(c.A, c.B), what)
-	}
-	if k, joined := n.cableOf[cableKey(c.A, c.B)]; joined {
-		present := n.Links[2*k].BandwidthBps
-		return fmt.Errorf(
-			"cable %s: the two nodes are joined already, at %s; give the cable the bandwidth of both instead: "+
-				"--bandwidth %[1]s=%[3]s (one flow may then use both)",
-			n.Ends(c.A, c.B),
-			FormatBps(present),
-			strings.ReplaceAll(FormatBps(present+c.BandwidthBps), " ", ""),
-		)
 	}
 	n.addCable(c)
 	n.racks = n.findRacks()

@@ -80,6 +80,7 @@ type cable struct {
 	sharedPort bool // another cable has one of its ports, and they are no lanes of a breakout
 	oneSided   bool // one end alone reports it, and that is repaired
 	lanes      int  // of a breakout
+	members    int  // of the LAG of which it is the first member that the list proves
 }
 
 func (d *draft) assemble(s *listings) {
@@ -181,21 +182,38 @@ func (s *assembler) statedHosts() map[string]bool {
 
 // group collects the listings of each cable, in order of its first listing, without self-loops.
 func (s *assembler) group() {
-	known := make(map[[2]end]*cable, len(s.all))
+	known := make(map[[2]end][]*cable, len(s.all))
 	for i := range s.all {
 		v := &s.all[i]
 		if v.a.device == v.b.device {
 			s.repair(v.at, topology.FaultSelfLoop, "%s and %s are the same device", v.a, v.b)
 			continue
 		}
-		c := known[v.ends()]
+		c := s.listedAs(v, known[v.ends()])
 		if c == nil {
 			c = &cable{a: v.a, b: v.b, draftCable: draftCable{Cable: topology.Cable{DelayNS: -1}, at: v.at}}
-			known[v.ends()] = c
+			known[v.ends()] = append(known[v.ends()], c)
 			s.cables = append(s.cables, c)
 		}
 		c.seen = append(c.seen, v)
 	}
+}
+
+// listedAs returns the cable of a listing, among the cables with its ends, or nil if it is a new one. If
+// repeated listings count as parallel cables, the cable is the first that this end does not list yet.
+func (s *assembler) listedAs(v *listing, known []*cable) *cable {
+	if len(known) == 0 {
+		return nil
+	}
+	if !s.sums(known[0]) {
+		return known[0]
+	}
+	for _, c := range known {
+		if !slices.ContainsFunc(c.seen, func(o *listing) bool { return o.a == v.a }) {
+			return c
+		}
+	}
+	return nil
 }
 
 // findStyle decides whether each cable must be listed from both ends. If the format does not define it, both
@@ -232,7 +250,7 @@ func (s *assembler) findStyle() {
 	s.note("cables: listed from both ends (%d of %d%s)", twice, between, of)
 }
 
-// settle checks the cables and resolves their properties. Parallel cables are merged into one.
+// settle checks the cables and resolves their properties. Parallel cables become members of LAGs.
 func (s *assembler) settle() {
 	for _, c := range s.cables {
 		s.checkReports(c)
@@ -252,10 +270,13 @@ func (s *assembler) settle() {
 		into := parallel[pair]
 		if into == nil {
 			parallel[pair] = c
-		} else if !s.mergeParallel(into, c) {
-			s.unmerged++
+			return false
 		}
-		return into != nil
+		if !s.joinLAG(into, c) {
+			s.unmerged++
+			return true
+		}
+		return false
 	})
 	for _, r := range s.o.Speeds {
 		if !s.matched[r.String()] {
@@ -269,19 +290,12 @@ func (s *assembler) settle() {
 func (s *assembler) noteLAGs() {
 	members := 0
 	groups := names.Of(s.lags, func(c *cable) string {
-		members += len(c.ports.A)
-		return fmt.Sprintf(
-			"%s – %s (%d × %s)",
-			c.a.device,
-			c.b.device,
-			len(c.ports.A),
-			topology.FormatBps(c.each),
-		)
+		members += c.members
+		return fmt.Sprintf("%s – %s (%d × %s)", c.a.device, c.b.device, c.members, topology.FormatBps(c.BandwidthBps))
 	})
 	if len(groups) > 0 {
 		s.note(
-			"lag: %s of %d parallel cables with ports of their own, each one link of the summed bandwidth, all of which "+
-				"one flow may use: %s",
+			"lag: %s of %d parallel cables with ports of their own; a flow takes one member: %s",
 			topology.Count(len(groups), "link aggregation group"),
 			members,
 			names.Listed(groups, 10),
@@ -339,11 +353,11 @@ func (s *assembler) checkReports(c *cable) {
 		at, again := seen[from]
 		if !again {
 			seen[from] = v.at
-		} else if !s.sums(c) && !contradict(c.seen[0], v) { // else resolve adds the bandwidth, or reports it
+		} else if !s.sums(c) && !contradict(c.seen[0], v) { // else resolve reports it
 			text := "%s – %s is listed before (%s)"
 			if c.a.port == "" && c.b.port == "" {
 				text += ", and without ports it is unknown whether these are two cables: --repair doubled makes it one, " +
-					"--repair parallel one of the summed bandwidth"
+					"--repair parallel a link aggregation group"
 			}
 			s.repair(v.at, topology.FaultDoubled, text, v.a, v.b, at.from(v.at))
 		}
@@ -449,24 +463,17 @@ func (s *assembler) resolve(c *cable) {
 	if c.failed {
 		s.count(1, "cable", "status: %s down")
 	}
-	c.each = c.BandwidthBps
 	if c.a.port != "" && c.b.port != "" {
-		c.ports = topology.Ports{A: []string{c.a.port}, B: []string{c.b.port}}
+		c.ports = topology.Ports{A: c.a.port, B: c.b.port}
 	}
 }
 
-// takeSpeed applies the speed of a listing to the cable. Two speeds are a fault, unless the listings count as
-// parallel cables.
+// takeSpeed applies the speed of a listing to the cable. Two speeds are a fault.
 func (s *assembler) takeSpeed(c *cable, v *listing) {
-	sum := s.sums(c)
 	switch {
-	case v.bps == 0 || v.bps == c.BandwidthBps && !sum:
+	case v.bps == 0 || v.bps == c.BandwidthBps:
 	case c.BandwidthBps == 0:
 		c.BandwidthBps = v.bps
-	case sum && v.a == c.a:
-		c.BandwidthBps += v.bps
-		s.repaired(topology.FaultParallel)
-	case sum:
 	default:
 		s.repair(v.at, topology.FaultContradictory, "%s – %s has %s here and %s before (%s)", v.a, v.b,
 			topology.FormatBps(v.bps), topology.FormatBps(c.BandwidthBps), c.at.from(v.at))
@@ -584,26 +591,25 @@ func (s *assembler) applyRules(c *cable) (text string) {
 	) + " by default (--default-speed)"
 }
 
-// mergeParallel adds a cable to an earlier one between the same devices. It does so for members of a LAG,
-// which have different ports at both ends, are reported by both, and have equal speeds. It merges other
+// joinLAG makes a cable a member of the LAG of an earlier one between the same devices, the first. It does so
+// if the two have different ports at both ends, are reported by both, and have equal speeds, and for other
 // parallel cables if the options allow it. Otherwise it returns false and reports a fault.
-func (s *assembler) mergeParallel(into, c *cable) bool {
-	members := len(into.ports.A) > 0 && len(c.ports.A) > 0 && into.each == c.each && c.each > 0
-	proven := !c.sharedPort && !c.oneSided && !into.oneSided
+func (s *assembler) joinLAG(first, c *cable) bool {
+	none := topology.Ports{}
+	members := first.ports != none && c.ports != none && first.BandwidthBps == c.BandwidthBps && c.BandwidthBps > 0
+	proven := !c.sharedPort && !c.oneSided && !first.oneSided
 	switch {
 	case members && proven:
-		if !slices.Contains(s.lags, into) {
-			s.lags = append(s.lags, into)
+		if first.members == 0 {
+			first.members = 1
+			s.lags = append(s.lags, first)
 		}
+		first.members++
 	case !s.repair(c.at, topology.FaultParallel, "%s – %s: a second cable between %s and %s (the first: %s)",
-		c.a, c.b, c.a.device, c.b.device, into.at.from(c.at)):
+		c.a, c.b, c.a.device, c.b.device, first.at.from(c.at)):
 		return false
 	}
-	parallel := c.draftCable
-	if c.a.device != into.a.device {
-		parallel.ports = parallel.ports.Reversed()
-	}
-	into.join(parallel)
+	c.Parallel = true
 	return true
 }
 

@@ -32,7 +32,7 @@ var Repairs = []Repair{
 		"keep the lower speed and the longer delay of a cable, and the first row of a node",
 	},
 	{topology.FaultSharedPort, "keep all cables of the port"},
-	{topology.FaultParallel, "make one cable of the summed bandwidth (a link aggregation group)"},
+	{topology.FaultParallel, "take them as members of a link aggregation group"},
 	{topology.FaultSelfLoop, "leave the cable out"},
 	{topology.FaultIsland, "leave out all parts but the one with the most hosts"},
 	{topology.FaultSimilarNames, "take the names as one, in the first spelling"},
@@ -118,30 +118,8 @@ func newDraft(s *source, o *Options) *draft {
 type draftCable struct {
 	topology.Cable
 	failed bool
-	ports  topology.Ports // of a LAG, and of a single cable, in the direction from A to B; none where a port is unknown
-	each   int64          // bandwidth of each member of a LAG; 0 where they differ
+	ports  topology.Ports // in the direction from A to B
 	at     place
-}
-
-// join adds a parallel cable in the same direction. If one of the two cables is down, the other one counts
-// alone.
-func (k *draftCable) join(c draftCable) {
-	k.DelayNS = max(k.DelayNS, c.DelayNS)
-	switch {
-	case k.failed == c.failed:
-		k.ports.A = append(k.ports.A, c.ports.A...)
-		k.ports.B = append(k.ports.B, c.ports.B...)
-		if k.each != c.each || len(c.ports.A) == 0 {
-			k.ports = topology.Ports{}
-			k.each = 0
-		}
-		k.BandwidthBps += c.BandwidthBps
-	case k.failed:
-		k.BandwidthBps = c.BandwidthBps
-		k.failed = false
-		k.ports = c.ports
-		k.each = c.each
-	}
 }
 
 // A place locates a node or a cable: a line of a file, and a path within a JSON or YAML document.
@@ -225,7 +203,7 @@ func (d *draft) addNode(v topology.Node, at place) {
 }
 
 func (d *draft) addCable(c topology.Cable, failed bool, at place) {
-	d.cables = append(d.cables, draftCable{Cable: c, failed: failed, each: c.BandwidthBps, at: at})
+	d.cables = append(d.cables, draftCable{Cable: c, failed: failed, at: at})
 }
 
 // finish repairs and checks the draft and builds the network. It returns nil if there are faults other than
@@ -264,7 +242,7 @@ func (d *draft) finish() *topology.Network {
 	}
 	for i, c := range d.cables {
 		n.Links[2*i].Failed, n.Links[2*i+1].Failed = c.failed, c.failed
-		if len(c.ports.A) > 0 {
+		if c.ports != (topology.Ports{}) {
 			n.SetPorts(i, c.ports)
 		}
 	}
@@ -309,23 +287,19 @@ func (d *draft) exclude() {
 	}
 }
 
-// repairCables removes self-loops and merges repeated cables between the same two nodes.
+// repairCables removes self-loops, and makes repeated cables between the same two nodes members of a LAG.
 func (d *draft) repairCables() {
-	first := make(map[[2]int32]int, len(d.cables))
+	known := make(map[[2]int32]bool, len(d.cables))
 	kept := d.cables[:0]
 	for _, c := range d.cables {
 		key := [2]int32{min(c.A, c.B), max(c.A, c.B)}
 		if c.A == c.B && d.repaired(topology.FaultSelfLoop) {
 			continue
 		}
-		if i, again := first[key]; again && c.A != c.B && d.repaired(topology.FaultParallel) {
-			if c.A != kept[i].A {
-				c.ports = c.ports.Reversed()
-			}
-			kept[i].join(c)
-			continue
+		if known[key] && c.A != c.B && !c.Parallel {
+			c.Parallel = d.repaired(topology.FaultParallel)
 		}
-		first[key] = len(kept)
+		known[key] = true
 		kept = append(kept, c)
 	}
 	d.cables = kept

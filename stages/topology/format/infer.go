@@ -51,6 +51,9 @@ func newPlan(s *assembler) *plan {
 	listed := p.applyNodeList(index)
 	p.adjacent, p.nics = make([][]int32, len(p.devices)), make([]int, len(p.devices))
 	for i, e := range p.ends {
+		if s.cables[i].Parallel { // its LAG has been counted
+			continue
+		}
 		for k, port := range [2]string{s.cables[i].a.port, s.cables[i].b.port} {
 			p.adjacent[e[k]] = append(p.adjacent[e[k]], e[1-k])
 			if at := &p.nics[e[k]]; !nicName.MatchString(port) {

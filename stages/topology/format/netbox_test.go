@@ -39,7 +39,7 @@ func TestNetBoxTerminations(t *testing.T) {
 	trunk := "Termination A,Termination B,Device A,Device B,Speed\ne,e1,h1,leaf1,10G\ne,e1,h2,leaf2,10G\n\"p1,p2\",\"q1,q2\",leaf1,leaf2,200G\n"
 	l = loadText(t, "c.csv", trunk, Options{})
 	wantFaults(t, l)
-	if l.Cables != 3 || bandwidth(t, l, "leaf1:leaf2") != 200e9 {
+	if l.Cables != 4 || bandwidth(t, l, "leaf1:leaf2") != 200e9 {
 		t.Errorf("%d cables, %d bps; want a LAG of 200 Gbps", l.Cables, bandwidth(t, l, "leaf1:leaf2"))
 	}
 	uneven := "Termination A,Termination B,Device A,Device B,Speed\n\"p1,p2\",\"q1,q2,q3\",leaf1,leaf2,200G\n"

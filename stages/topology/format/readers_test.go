@@ -119,7 +119,7 @@ func TestSonicMgmtLinks(t *testing.T) {
 		Options{},
 	)
 	wantFaults(t, l)
-	wantCounts(t, l, "cabling", 3, 1, 3)
+	wantCounts(t, l, "cabling", 3, 1, 4)
 	wantNotes(t, l, "dut-01 – fan-01 (2 × 40 Gbps)")
 }
 
@@ -182,14 +182,14 @@ const ns3Small = "6 2 6\n4 5\n0 4 25Gbps 1us 0\n1 4 25000000000.0 0.001ms 0\n2 5
 func TestNS3(t *testing.T) {
 	l := loadText(t, "topology.txt", ns3Small, Options{})
 	wantFaults(t, l)
-	wantCounts(t, l, "ns3", 4, 2, 5)
+	wantCounts(t, l, "ns3", 4, 2, 6)
 	wantNotes(t, l, "4 – 5 (2 × 100 Gbps)", "left out: the error rates of 1 cable")
 	if k := l.Network.Links[2]; k.Src != 1 || k.BandwidthBps != 25e9 || k.DelayNS != 1000 {
 		t.Errorf("link 2 is %+v", k)
 	}
 	l = loadText(t, "topology.txt", strings.Replace(ns3Small, "6 2 6", "6 2 2 6", 1), Options{})
 	wantFaults(t, l)
-	wantCounts(t, l, "ns3", 4, 2, 5)
+	wantCounts(t, l, "ns3", 4, 2, 6)
 	simAI := "6 2 2 1 8 A100\n3 4 5\n0 3 2400Gbps 0.000025ms 0\n1 3 2400Gbps 0.000025ms 0\n2 4 2400Gbps 0.000025ms 0\n" +
 		"0 5 100Gbps 0.0005ms 0\n1 5 100Gbps 0.0005ms 0\n2 5 100Gbps 0.0005ms 0\n"
 	l = loadText(t, "Spectrum-X_3g_2gps_100Gbps_A100", strings.Replace(simAI, "1 8 A", "1 6 A", 1), Options{})

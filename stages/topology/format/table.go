@@ -450,9 +450,9 @@ func (d *draft) ofTables(nodes, links *table) {
 			d.addNode(v, nodes.place(i))
 		}
 	}
-	directions := map[[2]int32]int{}
+	seen := &listedLinks{waiting: map[[2]int32][]int{}, known: map[string]bool{}}
 	for i := range links.rows {
-		links.cable(i, directions)
+		links.cable(i, seen)
 	}
 }
 
@@ -462,10 +462,27 @@ func (d *draft) nameRack(rack int32, name string) {
 	}
 }
 
+// listedLinks has what is known from earlier rows of a table of links.
+type listedLinks struct {
+	waiting map[[2]int32][]int // by source and destination: cables of which only this direction is listed
+	known   map[string]bool    // ids, or nodes and ports, of the links
+}
+
+// isNew reports whether a link has an id or two ports, and no earlier link has the same.
+func (s *listedLinks) isNew(c topology.Cable, id string, p topology.Ports) bool {
+	key := id
+	if id == "" {
+		key = fmt.Sprintf("%d,%d,%s,%s", c.A, c.B, p.A, p.B)
+	}
+	again := s.known[key]
+	s.known[key] = true
+	return !again && (id != "" || p.A != "" && p.B != "")
+}
+
 // cable adds a cable. If the table has listed it before, it adds the other direction. If a row repeats a
-// direction, it adds another cable, which the checks report as parallel. directions are the indexes of the
-// cables of which one direction has been listed.
-func (t *table) cable(i int, directions map[[2]int32]int) {
+// direction, it adds another cable. It is a member of a LAG if links have ids or ports. Otherwise, the checks
+// report it as parallel.
+func (t *table) cable(i int, seen *listedLinks) {
 	a, okA := t.integer(i, 32, srcColumn)
 	b, okB := t.integer(i, 32, dstColumn)
 	bps, okBps := t.integer(i, 64, bandwidthColumn)
@@ -479,9 +496,11 @@ func (t *table) cable(i int, directions map[[2]int32]int) {
 		return
 	}
 	c := topology.Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: delay}
-	if first, listed := directions[[2]int32{c.B, c.A}]; listed {
-		delete(directions, [2]int32{c.B, c.A})
-		k := &t.cables[first]
+	back := [2]int32{c.B, c.A}
+	waiting := seen.waiting[back]
+	if len(waiting) > 0 {
+		seen.waiting[back] = waiting[1:]
+		k := &t.cables[waiting[0]]
 		if k.BandwidthBps != c.BandwidthBps || k.DelayNS != c.DelayNS {
 			t.fault(t.place(i), topology.FaultContradictory,
 				"the link %d → %d differs in bandwidth or delay from its other direction (line %d); "+
@@ -491,11 +510,10 @@ func (t *table) cable(i int, directions map[[2]int32]int) {
 		k.failed = k.failed || failed
 		return
 	}
-	directions[[2]int32{c.A, c.B}] = len(t.cables)
+	forth := [2]int32{c.A, c.B}
+	seen.waiting[forth] = append(seen.waiting[forth], len(t.cables))
+	ports := topology.Ports{A: t.cell(i, srcPortColumn), B: t.cell(i, dstPortColumn)}
+	c.Parallel = seen.isNew(c, t.cell(i, linkColumn), ports)
 	t.addCable(c, failed, t.place(i))
-	if src, dst := t.cell(i, srcPortColumn), t.cell(i, dstPortColumn); src != "" || dst != "" {
-		k := &t.cables[len(t.cables)-1]
-		k.ports = topology.Ports{A: strings.Split(src, ","), B: strings.Split(dst, ",")}
-		k.each /= int64(len(k.ports.A))
-	}
+	t.cables[len(t.cables)-1].ports = ports
 }

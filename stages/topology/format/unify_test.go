@@ -11,8 +11,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// bandwidth is that of the cable between two nodes; 0 where no cable joins them.
-func bandwidth(t *testing.T, l *Loaded, ends string) int64 {
+// bandwidth returns the sum of the bandwidths of the cables between two nodes.
+func bandwidth(t *testing.T, l *Loaded, ends string) (bps int64) {
 	t.Helper()
 	if l.Network == nil {
 		t.Fatalf("no network: %v", l.Faults)
@@ -21,8 +21,10 @@ func bandwidth(t *testing.T, l *Loaded, ends string) int64 {
 	if err != nil {
 		return 0
 	}
-	links, _ := l.Network.CableOf(a, b)
-	return l.Network.Links[links[0]].BandwidthBps
+	for _, c := range l.Network.Members(a, b) {
+		bps += l.Network.Links[2*c].BandwidthBps
+	}
+	return bps
 }
 
 // A cable whose ends spell one port in two ways must not become a LAG of twice its bandwidth.
@@ -119,7 +121,7 @@ func TestUnknownPorts(t *testing.T) {
 	list := "a,port_a,b,port_b,speed\ns1,p9,h1,e,10G\ns2,p9,h2,e,10G\ns1,p1,s2,,10G\ns1,p2,s2,,10G\ns2,q1,s1,,10G\ns2,q2,s1,,10G\n"
 	l := loadText(t, "c.csv", list, Options{})
 	wantFaults(t, l)
-	if l.Cables != 3 || bandwidth(t, l, "s1:s2") != 20e9 {
+	if l.Cables != 4 || bandwidth(t, l, "s1:s2") != 20e9 {
 		t.Errorf(
 			"%d cables, %d bps; want h1, h2 and a LAG of 2 × 10 Gbps",
 			l.Cables,
