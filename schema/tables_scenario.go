@@ -38,7 +38,8 @@ var (
 		},
 	}
 	Links = Table{
-		Name: "links", Doc: "Links of the topology: one row for each direction of each cable.",
+		Name: "links", Doc: "Links of the topology: one row for each direction of each cable. Members of a LAG "+
+			"are cables.",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Scope: OfBoth,
 		Columns: []Column{
 			{"link_id", i32, false, "", "2 × the index of the cable in the topology, + 1 for the direction b → a"},
@@ -48,9 +49,8 @@ var (
 			{"delay_ns", i64, false, "ns", "propagation delay"},
 			{"tier", str, false, "", "kinds of the two nodes, e.g. host-tor, fabric-spine"},
 			{"failed", boo, false, "", "whether the cable is down in this scenario"},
-			{"src_port", str, true, "",
-				"port of the sending node; the ports of a LAG are joined by commas; null if unknown"},
-			{"dst_port", str, true, "", "port of the receiving node, in the same form"},
+			{"src_port", str, true, "", "port of the sending node; null if unknown"},
+			{"dst_port", str, true, "", "port of the receiving node; null if unknown"},
 		},
 	}
 	Flows = Table{

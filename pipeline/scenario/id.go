@@ -296,7 +296,8 @@ func (c *canonicalScenario) settled(n *topology.Network, p simkernel.Params) (*S
 	slices.SortFunc(c.Fail, func(a, b [2]int32) int { return slices.Compare(a[:], b[:]) })
 	c.Fail = slices.Compact(c.Fail)
 	v := c.Changes
-	if v != nil && len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Members)+len(v.Flows) == 0 && v.Starts == "" {
+	if v != nil && v.Starts == "" &&
+		len(v.Cables)+len(v.Bandwidth)+len(v.Delays)+len(v.Members)+len(v.Flows) == 0 {
 		c.Changes = nil
 	}
 	c.LoadOf = ""

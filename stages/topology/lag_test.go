@@ -28,7 +28,7 @@ func lagNetwork(t *testing.T, members int) *Network {
 	return n
 }
 
-// paths returns the second link of many flows from host 0 to host 1.
+// secondLinks returns the second link of many flows from host 0 to host 1.
 func secondLinks(t *testing.T, n *Network, flows int, hash Hash, weights []float64) []int32 {
 	t.Helper()
 	r, err := NewRouter(t.Context(), n, 1)
@@ -59,7 +59,7 @@ func count(taken []int32, links ...int32) (flows int) {
 	return flows
 }
 
-// A LAG is one next hop: as many flows take it as take a single cable beside it, whatever the number of its
+// A LAG is one next hop: as many flows take it as take a single cable beside it, for any number of its
 // members. Its members share these flows. With weights, LAGs share by the sum of their bandwidths.
 func TestFlowsShareByLAGs(t *testing.T) {
 	const flows = 30_000
@@ -77,7 +77,11 @@ func TestFlowsShareByLAGs(t *testing.T) {
 		hash    Hash
 		weights []float64
 		lag     float64 // its share of the flows
-	}{{"ECMP", Hash{}, nil, 0.5}, {"polarized", Hash{Polarized: true}, nil, 0.5}, {"WCMP", Hash{}, bandwidths, 0.75}} {
+	}{
+		{"ECMP", Hash{}, nil, 0.5},
+		{"polarized", Hash{Polarized: true}, nil, 0.5},
+		{"WCMP", Hash{}, bandwidths, 0.75},
+	} {
 		taken := secondLinks(t, n, flows, c.hash, c.weights)
 		got := float64(count(taken, 4, 12, 14)) / flows
 		if math.Abs(got-c.lag) > 4*math.Sqrt(c.lag*(1-c.lag)/flows) {
@@ -91,7 +95,8 @@ func TestFlowsShareByLAGs(t *testing.T) {
 			}
 		}
 	}
-	load := mustRouter(t, n).ExpectedLoads([][]int32{{0}, {1}}, func(i, j int) float64 { return float64(j - min(i, j)) })
+	forth := func(i, j int) float64 { return float64(j - min(i, j)) }
+	load := mustRouter(t, n).ExpectedLoads([][]int32{{0}, {1}}, forth)
 	for link, want := range map[int]float64{4: 1. / 6, 12: 1. / 6, 14: 1. / 6, 8: 0.5, 0: 1, 3: 1} {
 		if math.Abs(load[link]-want) > 1e-12 {
 			t.Errorf("expected load of link %d: %v, want %v", link, load[link], want)
@@ -186,7 +191,8 @@ func TestLAGsAreSelectedAsAWhole(t *testing.T) {
 	n := lagNetwork(t, 2)
 	n.SetPorts(2, Ports{"p1", "q1"})
 	n.SetPorts(6, Ports{"p2", "q2"})
-	if err := n.SetBandwidth(2, 4, 25e9); err != nil || n.Links[4].BandwidthBps != 25e9 || n.Links[13].BandwidthBps != 25e9 {
+	err := n.SetBandwidth(2, 4, 25e9)
+	if err != nil || n.Links[4].BandwidthBps != 25e9 || n.Links[13].BandwidthBps != 25e9 {
 		t.Errorf("%v, %v", n.Links[4], err)
 	}
 	if _, err := n.Select("switch 2:p*"); err != nil {
@@ -197,14 +203,16 @@ func TestLAGsAreSelectedAsAWhole(t *testing.T) {
 	}
 	one := n.Clone()
 	f, err := one.FailNamed("switch 4:q2")
-	if err != nil || len(f) != 1 || f[0] != (Failure{[2]int32{2, 4}, 2}) || !one.Links[12].Failed || one.Links[4].Failed {
+	if err != nil || len(f) != 1 || f[0] != (Failure{[2]int32{2, 4}, 2}) ||
+		!one.Links[12].Failed || one.Links[4].Failed {
 		t.Errorf("%v, %v", f, err)
 	}
 	up, err := one.SelectUp("switch 2:switch 4")
 	if err != nil || len(up) != 1 {
 		t.Errorf("one of two members is up: %v, %v", up, err)
 	}
-	if f, err = n.FailNamed("2:4"); err != nil || len(f) != 1 || f[0].Member != 0 || !n.Links[4].Failed || !n.Links[13].Failed {
+	f, err = n.FailNamed("2:4")
+	if err != nil || len(f) != 1 || f[0].Member != 0 || !n.Links[4].Failed || !n.Links[13].Failed {
 		t.Errorf("%v, %v", f, err)
 	}
 }

@@ -73,8 +73,8 @@ type Link struct {
 }
 
 // A Network is a topology that has been checked. Every cable joins two different known nodes, every
-// host has a cable, and every number is in range. Cables that join the same two nodes are a LAG (see Members). Only the Set and Fail
-// methods and AddCable change it. They must not run while others read the network.
+// host has a cable, and every number is in range. Cables that join the same two nodes are a LAG (see Members).
+// Only the Set and Fail methods and AddCable change it. They must not run while others read the network.
 type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
@@ -147,7 +147,8 @@ func (n *Network) addCable(c Cable) {
 	n.Links = append(
 		n.Links,
 		Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tierName(a, b)},
-		Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tierName(b, a)},
+		Link{ID: id + 1, Src: c.B, Dst: c.A, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS,
+			Tier: tierName(b, a)},
 	)
 }
 
@@ -466,7 +467,7 @@ func checkCables(nodes []Node, cables []Cable, at map[int32]int) (found faults) 
 		_, knownB := at[c.B]
 		kind, what := checkCable(c, knownA, knownB)
 		if kind == "" && joined[cableKey(c.A, c.B)] && !c.Parallel {
-			kind, what = FaultParallel, "the two nodes are joined twice (use one cable of the summed bandwidth)"
+			kind, what = FaultParallel, "the two nodes are joined twice"
 		}
 		joined[cableKey(c.A, c.B)] = true
 		if kind != "" {

@@ -23,11 +23,12 @@ func TestNewNetworkRefuses(t *testing.T) {
 		{[]Node{h(-1)}, nil, "negative"},
 		{[]Node{{ID: 1, Kind: "router"}}, nil, `unknown kind "router"`},
 		{[]Node{h(1)}, nil, "host 1 (host 1) has no cable"},
-		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 3, BandwidthBps: 1e9, DelayNS: 0}}, "cable 1:3: no node has the id 3"},
+		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 3, BandwidthBps: 1e9}}, "cable 1:3: no node has the id 3"},
 		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 1, BandwidthBps: 1e9, DelayNS: 0}}, "same node"},
 		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 2, BandwidthBps: 9999, DelayNS: 0}}, "bandwidth of 9999 bps"},
 		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 2, BandwidthBps: 1e9, DelayNS: -1}}, "delay of -1 ns"},
-		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 2, BandwidthBps: 1e9, DelayNS: 0}, {A: 2, B: 1, BandwidthBps: 1e9, DelayNS: 0}}, "cable 2:1: the two nodes are joined twice"},
+		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 2, BandwidthBps: 1e9}, {A: 2, B: 1, BandwidthBps: 1e9}},
+			"cable 2:1: the two nodes are joined twice"},
 	} {
 		_, err := NewNetwork(c.nodes, c.cables)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -103,7 +104,10 @@ func TestSparseIDs(t *testing.T) {
 		{ID: 2_000_000_000, Kind: KindHost, Pod: -1, Rack: -1},
 		{ID: 7, Kind: KindHost, Pod: -1, Rack: -1},
 		{ID: 1_000_000_000, Kind: KindSwitch, Pod: -1, Rack: -1},
-	}, []Cable{{A: 7, B: 1_000_000_000, BandwidthBps: 1e9, DelayNS: 0}, {A: 1_000_000_000, B: 2_000_000_000, BandwidthBps: 1e9, DelayNS: 0}})
+	}, []Cable{
+		{A: 7, B: 1_000_000_000, BandwidthBps: 1e9},
+		{A: 1_000_000_000, B: 2_000_000_000, BandwidthBps: 1e9},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

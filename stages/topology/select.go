@@ -101,7 +101,8 @@ func (n *Network) wholeLAGs(selector string, found [][2]int32) error {
 	return nil
 }
 
-// SelectUp is like Select, but omits cables that are down, and LAGs without a member that is up. It returns an error if none remain.
+// SelectUp is like Select, but omits cables that are down, and LAGs without a member that is up. It returns
+// an error if none remain.
 func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	cables, err := n.Select(selector)
 	cables = slices.DeleteFunc(cables, func(c [2]int32) bool { return n.MembersUp(2*n.cableOf[c]) == 0 })
@@ -111,7 +112,8 @@ func (n *Network) SelectUp(selector string) ([][2]int32, error) {
 	return cables, err
 }
 
-// DrawCables draws k different cables of a tier that are up. A LAG counts as one cable. The result depends only on seed and draw. Draws,
+// DrawCables draws k different cables of a tier that are up. A LAG counts as one cable. The result depends
+// only on seed and draw. Draws,
 // which count from 1, have no cable in common until fewer than k cables are left; then all are drawn again,
 // in another order. The first draw of k + 1 cables includes the first draw of k.
 func (n *Network) DrawCables(tier string, k int, seed, draw uint64) ([][2]int32, error) {

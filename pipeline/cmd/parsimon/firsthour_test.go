@@ -106,8 +106,6 @@ func TestFirstHour(t *testing.T) {
 		failure{exitFailed, "the cables of leaf8 go to ", change("--fail", "leaf8:web1")},
 		failure{exitFailed, `it holds `, []string{"what-if", "dya", "--lake", "lake", "--fail", "leaf8:spine1"}},
 		failure{exitUsage, "want A:B=100G", change("--add-cable", "leaf1:leaf2")},
-		failure{exitFailed, "joined already, at 100 Gbps; give the cable the bandwidth of both instead: " +
-			"--bandwidth leaf1:spine1=200Gbps (one flow may then use both)", change("--add-cable", "leaf1:spine1=100Gbps")},
 		failure{exitUsage, "want a factor", change("--scale", "db=much")})
 
 	must(t, "rm", "day", "day, leaf8:spine1 down", "--workload", "day", "--lake", "lake")

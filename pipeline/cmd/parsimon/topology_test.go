@@ -47,7 +47,8 @@ func TestTopologyFaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Faults: 2 parallel", file + ": line 9: leaf1:Ethernet50 – spine1:Ethernet3: a second cable between leaf1 and spine1 (the first: line 5)",
-		"repair: --repair parallel: make one cable of the summed bandwidth", file + ": line 15: db1, db2, leaf9",
+		"repair: --repair parallel: take them as members of a link aggregation group",
+		file + ": line 15: db1, db2, leaf9",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -291,7 +291,8 @@ func (s *assembler) noteLAGs() {
 	members := 0
 	groups := names.Of(s.lags, func(c *cable) string {
 		members += c.members
-		return fmt.Sprintf("%s – %s (%d × %s)", c.a.device, c.b.device, c.members, topology.FormatBps(c.BandwidthBps))
+		speed := topology.FormatBps(c.BandwidthBps)
+		return fmt.Sprintf("%s – %s (%d × %s)", c.a.device, c.b.device, c.members, speed)
 	})
 	if len(groups) > 0 {
 		s.note(
@@ -596,7 +597,8 @@ func (s *assembler) applyRules(c *cable) (text string) {
 // parallel cables if the options allow it. Otherwise it returns false and reports a fault.
 func (s *assembler) joinLAG(first, c *cable) bool {
 	none := topology.Ports{}
-	members := first.ports != none && c.ports != none && first.BandwidthBps == c.BandwidthBps && c.BandwidthBps > 0
+	alike := first.BandwidthBps == c.BandwidthBps && c.BandwidthBps > 0
+	members := alike && first.ports != none && c.ports != none
 	proven := !c.sharedPort && !c.oneSided && !first.oneSided
 	switch {
 	case members && proven:

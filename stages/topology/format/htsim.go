@@ -295,8 +295,11 @@ func (f *htsimFile) cables(below, above int64, tier int) {
 	c := topology.Cable{
 		A:            int32(below),
 		B:            int32(above),
-		BandwidthBps: t["bundle"] * t["downlink_speed_gbps"] * 1e9,
+		BandwidthBps: t["downlink_speed_gbps"] * 1e9,
 		DelayNS:      delay,
 	}
-	f.addCable(c, false, place{file: f.files[0], line: 1})
+	for range t["bundle"] {
+		f.addCable(c, false, place{file: f.files[0], line: 1})
+		c.Parallel = true
+	}
 }

@@ -76,7 +76,11 @@ func TestOperatorList(t *testing.T) {
 	for _, c := range []struct {
 		fail string
 		want topology.Failure
-	}{{"leaf1:Ethernet49", topology.Failure{Member: 1}}, {"spine1:ethernet3", topology.Failure{}}, {"leaf1:leaf2", topology.Failure{}}} {
+	}{
+		{"leaf1:Ethernet49", topology.Failure{Member: 1}},
+		{"spine1:ethernet3", topology.Failure{}},
+		{"leaf1:leaf2", topology.Failure{}},
+	} {
 		f, err := n.Clone().FailNamed(c.fail)
 		if err != nil || len(f) != 1 || f[0].Member != c.want.Member {
 			t.Errorf("%s: %v, %v", c.fail, f, err)
@@ -113,6 +117,7 @@ func TestManagementPorts(t *testing.T) {
 	if err := os.WriteFile(nodes, []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	doubled := Options{NodeList: nodes, Repair: []topology.FaultKind{topology.FaultDoubled}}
 	for name, c := range map[string]struct {
 		text   string
 		o      Options
@@ -123,7 +128,7 @@ func TestManagementPorts(t *testing.T) {
 		"rails":        {rails, Options{}, 10, 1000e9},
 		"odd names":    {odd, Options{}, 9, 900e9},
 		"host pattern": {odd, Options{HostPatterns: []string{"srv*"}}, 10, 1000e9},
-		"node list":    {odd, Options{NodeList: nodes, Repair: []topology.FaultKind{topology.FaultDoubled}}, 10, 1000e9},
+		"node list":    {odd, doubled, 10, 1000e9},
 	} {
 		l := loadText(t, "c.csv", c.text, c.o)
 		bps := int64(0)

@@ -235,11 +235,11 @@ const htsimThree = "# comment\nNodes 8\nTiers 3\nPodsize 4\n\nTier 0\nDownlink_s
 func TestHtsim(t *testing.T) {
 	l := loadText(t, "test.topo", htsimThree, Options{})
 	wantFaults(t, l)
-	wantCounts(t, l, "htsim", 8, 12, 24)
+	wantCounts(t, l, "htsim", 8, 12, 32)
 	n := l.Network
 	for _, k := range n.Links {
 		want := map[string][2]int64{"host-tor": {200e9, 1150}, "tor-host": {200e9, 1150}, "tor-fabric": {200e9, 1400},
-			"fabric-tor": {200e9, 1400}, "fabric-spine": {200e9, 1250}, "spine-fabric": {200e9, 1250}}[k.Tier]
+			"fabric-tor": {200e9, 1400}, "fabric-spine": {100e9, 1250}, "spine-fabric": {100e9, 1250}}[k.Tier]
 		if k.BandwidthBps != want[0] || k.DelayNS != want[1] {
 			t.Errorf("link %+v, want %v", k, want)
 		}
