@@ -38,7 +38,7 @@ var (
 		},
 	}
 	Links = Table{
-		Name: "links", Doc: "Links of the topology: one row for each direction of each cable. Members of a LAG "+
+		Name: "links", Doc: "Links of the topology: one row for each direction of each cable. Members of a LAG " +
 			"are cables.",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Scope: OfBoth,
 		Columns: []Column{
