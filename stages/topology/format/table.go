@@ -402,6 +402,10 @@ func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
 		if id := linkTable.cell(i, linkColumn); id != strconv.Itoa(i) {
 			return nil, fmt.Errorf("table links: link %s is out of order", id)
 		}
+		port := linkTable.cell(i, srcPortColumn)
+		if strings.Contains(port, ",") {
+			return nil, fmt.Errorf("table links: link %d has several ports (%s), must have one", i, port)
+		}
 	}
 	d.ofTables(nodeTable, linkTable)
 	if n := d.finish(); n != nil {
@@ -479,9 +483,7 @@ func (s *listedLinks) isNew(c topology.Cable, id string, p topology.Ports) bool 
 	return !again && (id != "" || p.A != "" && p.B != "")
 }
 
-// cable adds a cable. If the table has listed it before, it adds the other direction. If a row repeats a
-// direction, it adds another cable. It is a member of a LAG if links have ids or ports. Otherwise, the checks
-// report it as parallel.
+// cable adds the cable of a row, or all members of a LAG whose ports the row joins with commas.
 func (t *table) cable(i int, seen *listedLinks) {
 	a, okA := t.integer(i, 32, srcColumn)
 	b, okB := t.integer(i, 32, dstColumn)
@@ -495,25 +497,64 @@ func (t *table) cable(i int, seen *listedLinks) {
 	if !okA || !okB || !okBps || !okDelay {
 		return
 	}
-	c := topology.Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: delay}
+	members := memberPorts(t.cell(i, srcPortColumn), t.cell(i, dstPortColumn))
+	if len(members) > 1 {
+		t.count(len(members), "link",
+			"lag: %s of rows with several ports, each with its share of the bandwidth; a flow takes one")
+		bps /= int64(len(members))
+	}
+	c := draftCable{failed: failed}
+	c.Cable = topology.Cable{A: int32(a), B: int32(b), BandwidthBps: bps, DelayNS: delay}
+	for k, ports := range members {
+		c.Parallel = k > 0
+		c.ports = ports
+		if !t.otherDirection(i, c, seen) {
+			t.firstDirection(i, c, seen)
+		}
+	}
+}
+
+// memberPorts splits ports that are joined by commas, as earlier versions wrote the members of a LAG. It does
+// not split them if the two ends have different numbers of ports.
+func memberPorts(src, dst string) []topology.Ports {
+	a := strings.Split(src, ",")
+	b := strings.Split(dst, ",")
+	if len(a) != len(b) {
+		return []topology.Ports{{A: src, B: dst}}
+	}
+	members := make([]topology.Ports, len(a))
+	for k := range a {
+		members[k] = topology.Ports{A: a[k], B: b[k]}
+	}
+	return members
+}
+
+// otherDirection reports whether a row is the other direction of a cable that an earlier row lists. If so, it
+// checks that the two rows agree.
+func (t *table) otherDirection(i int, c draftCable, seen *listedLinks) bool {
 	back := [2]int32{c.B, c.A}
 	waiting := seen.waiting[back]
-	if len(waiting) > 0 {
-		seen.waiting[back] = waiting[1:]
-		k := &t.cables[waiting[0]]
-		if k.BandwidthBps != c.BandwidthBps || k.DelayNS != c.DelayNS {
-			t.fault(t.place(i), topology.FaultContradictory,
-				"the link %d → %d differs in bandwidth or delay from its other direction (line %d); "+
-					"a cable has the same both ways",
-				c.A, c.B, k.at.line)
-		}
-		k.failed = k.failed || failed
-		return
+	if len(waiting) == 0 {
+		return false
 	}
+	seen.waiting[back] = waiting[1:]
+	k := &t.cables[waiting[0]]
+	if k.BandwidthBps != c.BandwidthBps || k.DelayNS != c.DelayNS {
+		t.fault(t.place(i), topology.FaultContradictory,
+			"the link %d → %d differs in bandwidth or delay from its other direction (line %d); "+
+				"a cable has the same both ways",
+			c.A, c.B, k.at.line)
+	}
+	k.failed = k.failed || c.failed
+	return true
+}
+
+// firstDirection adds a cable. If links have ids or ports, cables between the same two nodes are a LAG.
+// Otherwise, the checks report the cable as parallel.
+func (t *table) firstDirection(i int, c draftCable, seen *listedLinks) {
 	forth := [2]int32{c.A, c.B}
 	seen.waiting[forth] = append(seen.waiting[forth], len(t.cables))
-	ports := topology.Ports{A: t.cell(i, srcPortColumn), B: t.cell(i, dstPortColumn)}
-	c.Parallel = seen.isNew(c, t.cell(i, linkColumn), ports)
-	t.addCable(c, failed, t.place(i))
-	t.cables[len(t.cables)-1].ports = ports
+	c.Parallel = c.Parallel || seen.isNew(c.Cable, t.cell(i, linkColumn), c.ports)
+	t.addCable(c.Cable, c.failed, t.place(i))
+	t.cables[len(t.cables)-1].ports = c.ports
 }

@@ -21,6 +21,7 @@ func TestWriteTablesReadsBack(t *testing.T) {
 	for name, n := range map[string]*topology.Network{
 		"cabling": loadFixture(t, "cabling.csv", Options{}).Network,
 		"clos":    topologytest.MustClos(t, topologytest.SmallClos(2)),
+		"lags":    loadText(t, "cables.csv", operatorList, Options{Exclude: []string{"oob-*"}}).Network,
 		"random":  topologytest.MustClos(t, topologytest.SmallClos(1)),
 	} {
 		l := n.Links[len(n.Links)/2]
@@ -47,6 +48,41 @@ func TestWriteTablesReadsBack(t *testing.T) {
 		_, err = FromTables(&oneBatch{n.NodesRecord()}, &oneBatch{links.NewSlice(1, links.NumRows())})
 		if err == nil || !strings.Contains(err.Error(), "link 1 is out of order") {
 			t.Errorf("%s: without the first link: %v", name, err)
+		}
+	}
+}
+
+// Earlier versions wrote a LAG as one row for each direction, with the ports of all members. As one cable of
+// the sum, it would give a flow the bandwidth of all members.
+func TestTablesWithSeveralPortsAreLAGs(t *testing.T) {
+	nodes := "node_id,name,kind\n0,h0,host\n1,h1,host\n2,leaf0,tor\n3,leaf1,tor\n"
+	links := "link_id,src_node,dst_node,bandwidth_bps,delay_ns,src_port,dst_port\n" +
+		"0,0,2,10000000000,1000,,\n1,2,0,10000000000,1000,,\n" +
+		"2,1,3,10000000000,1000,,\n3,3,1,10000000000,1000,,\n" +
+		"4,2,3,20000000000,1000,\"p1,p2\",\"q1,q2\"\n5,3,2,20000000000,1000,\"q1,q2\",\"p1,p2\"\n"
+	dir := t.TempDir()
+	for name, text := range map[string]string{"nodes.csv": nodes, "links.csv": links} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := Load(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, l)
+	wantNotes(t, l, "lag: 4 links of rows with several ports")
+	n := l.Network
+	members := n.Members(2, 3)
+	if len(members) != 2 {
+		t.Fatalf("%d cables between the leaves, want 2", len(members))
+	}
+	for i, cable := range members {
+		port := []string{"p1", "p2"}[i]
+		name := n.LinkName(2 * cable)
+		bps := n.Links[2*cable].BandwidthBps
+		if bps != 10e9 || !strings.HasSuffix(name, "("+port+")") {
+			t.Errorf("%s has %d bps, want port %s and 10 Gbps", name, bps, port)
 		}
 	}
 }
