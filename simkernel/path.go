@@ -6,12 +6,12 @@ import "math"
 const AutoWindow = 0
 
 const (
-	// WANRoundTripNS is the round trip from which on a path has WANWindowBytes: that of 20 km of fibre. Paths
-	// within a data centre have some 10 µs.
+	// Paths with a round trip of WANRoundTripNS or more have WANWindowBytes. It is the round trip of 20 km of
+	// fiber. Paths within a data center have about 10 µs.
 	WANRoundTripNS = 200_000
 
-	// leastWindow is the least number of packets of such a window: as many as let a sender notice the loss of
-	// one (RFC 5681, §3.2: three later ones).
+	// leastWindow is the minimum number of packets of such a window. With it a sender can notice the loss of
+	// a packet, which takes three later packets (RFC 5681, §3.2).
 	leastWindow = 4
 
 	// usualRoundTripNS is the round trip of the networks that the defaults of transports are for (the
@@ -24,13 +24,13 @@ const (
 	// MaxWindowBytes bounds a stated window.
 	MaxWindowBytes = 1 << 40
 
-	// A port marks from this part of a round trip over its link on, if that is more than its threshold by
-	// bandwidth: K > C × RTT / 7 keeps a link busy (Alizadeh et al., SIGCOMM'10, §3.4, eq. 13). At 3 KB per
-	// Gbps, which is 24 µs, that is so from a delay of 84 µs on.
+	// A port marks from this part of the round trip over its link on, if that is more than its threshold by
+	// bandwidth. K > C × RTT / 7 keeps a link busy (Alizadeh et al., SIGCOMM'10, §3.4, eq. 13). At 3 KB per
+	// Gbps, which is 24 µs, this applies from a delay of 84 µs on.
 	markRoundTrips = 1.0 / 7
 )
 
-// A Path is what matters to a sender of its flow's path when it is idle.
+// A Path has the properties of a flow's idle path that its sender depends on.
 type Path struct {
 	Hops        int
 	SlowestBps  int64 // bandwidth of the slowest link
@@ -38,7 +38,7 @@ type Path struct {
 	SendNS      int64 // part of RoundTripNS: transmission of the packet and of its ACK at all hops
 }
 
-// Limits are what bounds a sender.
+// Limits are the limits of a sender.
 type Limits struct {
 	LineBps     float64 // the rate never exceeds it, and begins there
 	WindowBytes int64   // payload in flight at LineBps
@@ -48,9 +48,9 @@ type Limits struct {
 }
 
 // Limits returns the limits of a flow on a path, whose host's link has the bandwidth lineBps. A stated window
-// goes with the rate of the host's link, as in the paper. A window that is fitted to the path goes with the
-// rate of its slowest link: a burst at a higher rate would only queue there, and be marked. Constants that
-// are delays (of TIMELY, HPCC and Swift) are then relative to the path's round trip, too.
+// applies at the rate of the host's link, as in the paper. A window that is fitted to the path applies at the
+// rate of its slowest link, because a burst at a higher rate would only queue there and be marked. Constants
+// that are delays (of TIMELY, HPCC and Swift) are then relative to the path's round trip, too.
 func (p *Params) Limits(lineBps float64, path Path) Limits {
 	l := Limits{LineBps: lineBps, WindowBytes: p.statedWindow(path), Hops: path.Hops}
 	if l.WindowBytes == AutoWindow {
@@ -69,12 +69,13 @@ func windowAt(atLine int64, rateBps, lineBps float64) int64 {
 	return max(1, int64(float64(atLine)*rateBps/lineBps))
 }
 
-// moreNS returns by how much thresholds of delay are higher on the path than on those that their defaults are
-// for. Otherwise a sender would slow down for the packets that its ACKs wait behind, which are no congestion.
+// moreNS returns how much higher thresholds of delay are on the path than on the paths that their defaults
+// are for. Otherwise a sender would slow down for the packets that its ACKs wait behind, which are no
+// congestion.
 func (l *Limits) moreNS() int64 { return max(0, l.RoundTripNS+l.ReturnNS-usualRoundTripNS) }
 
-// NominalWindow is the window for which flows are divided into blocks, and with which queues are guessed. If
-// windows are fitted to paths, it is the paper's.
+// NominalWindow is the window by which flows are divided into blocks and queues are estimated. If windows are
+// fitted to paths, it is the paper's.
 func (p *Params) NominalWindow() int64 {
 	if p.WindowBytes == AutoWindow {
 		return nominalWindow
@@ -111,16 +112,16 @@ func (p *Params) neededWindow(path Path) int64 {
 	return max(leastWindow, packets) * p.PayloadBytes
 }
 
-// returnNS returns what an ACK may wait on its way back although it has priority: at each hop it waits for
-// the packet in service, which takes up to the transmission time of one full packet.
+// returnNS returns how long an ACK may wait on its way back although it has priority. At each hop it waits
+// for the packet in service, which takes up to the transmission time of one full packet.
 func (p *Params) returnNS(path Path) int64 {
 	full := p.PayloadBytes + p.HeaderBytes
 	return path.SendNS * full / (full + p.AckBytes)
 }
 
 // WindowDelayNS returns how much longer a flow alone on a path takes because its window is smaller than the
-// path needs: with w packets in flight, every w-th packet waits for an ACK, a round trip R after the packet w
-// before it, where the slowest link would have sent w packets in w·T.
+// path needs. With w packets in flight, every w-th packet waits for an ACK. It leaves a round trip R after
+// the packet w positions before it, where the slowest link would have sent w packets in w·T.
 //
 //	⌊(n − 1) / w⌋ · max(0, R − w·T)
 //

@@ -34,7 +34,7 @@ func TestFittedWindow(t *testing.T) {
 }
 
 // Thresholds of delay grow with the idle round trip and with what an ACK waits on its way back, beyond the
-// round trip that the defaults are for. A stated window leaves them alone.
+// round trip that the defaults are for. A stated window does not change them.
 func TestThresholdsOfDelayFollowThePath(t *testing.T) {
 	p := ParamsOf(TIMELY)
 	path := Path{Hops: 4, SlowestBps: 10e9, RoundTripNS: 20_000, SendNS: 4464}

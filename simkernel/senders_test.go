@@ -202,7 +202,7 @@ func TestHPCCByHand(t *testing.T) {
 	rates(t, s, "the first ACK", 10)
 	ack(2000, 18_000, 7_200_000, 9000, 6000, 1, 0)
 	rates(t, s, "a full link", 9.5+stepGbps)
-	// 4,500 bytes are a half, and with the queue 5/6. On average with 1, that is 11/12, below the target.
+	// 4,500 bytes are a half, and with the queue 5/6. The average with 1 is 11/12, below the target.
 	ack(19_000, 30_000, 14_400_000, 13_500, 9000, 1, 0)
 	rates(t, s, "below the target", 10)
 	// Others deny 30%. Alone, the link would allow 0.95 / U of the reference rate: here all.
@@ -276,7 +276,7 @@ func TestThresholdsOfMarks(t *testing.T) {
 	}
 }
 
-// The defaults are those of the papers. Another value would give all estimates of a transport other numbers.
+// The defaults are those of the papers. Another value would change all estimates of a transport.
 func TestConstantsOfThePapers(t *testing.T) {
 	all := map[Transport]string{
 		DCTCP:  "1000 48 60 18000 1e+09 | 0.0625 6.15e+08 3000",
@@ -393,9 +393,9 @@ func TestPacketsAndTimes(t *testing.T) {
 	}
 }
 
-// Paths of 200 µs and more have a window of their own. One that is too small costs, by packet, what the
-// round trip is longer than the window lasts: 5 packets with a window of two wait twice for 5,772 - 1,676
-// ns.
+// Paths of 200 µs and more have a separate window. A window that is too small costs, for each wait, the
+// difference between the round trip and the time that the window lasts: 5 packets with a window of two wait
+// twice for 5,772 - 1,676 ns.
 func TestWindowsOfPaths(t *testing.T) {
 	p := DefaultParams()
 	p.WANWindowBytes = 90_000
@@ -460,7 +460,7 @@ func TestEdgesOfTimesAndSizes(t *testing.T) {
 			t.Errorf("%d bytes of TCP: %d ns, want %d", size, got, want)
 		}
 	}
-	// Others bound this flow at 1 of 10 Gbps. Alone, its links would allow 0.95 / 0.5 of 5.
+	// Other links limit this flow to 1 of 10 Gbps. Alone, its links would allow 0.95 / 0.5 of 5.
 	hpccParams := ParamsOf(HPCC)
 	h := hpcc{Rates: Rates{2e9, 10e9}, refBps: 5e9, ownBps: 2e9, use: 0.5, windowEnd: 1}
 	h.OnAck(&hpccParams, &AckInfo{AckedBytes: 1, Feedback: 0.9})

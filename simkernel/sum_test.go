@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Without 128 bits the mean wait of a link that is overloaded for hours is wrong, or negative, in silence. A
-// sum agrees with big integers below and above 2^63 and 2^64.
+// With 64 bits, the mean wait of a link that is overloaded for hours would be wrong or negative, without an
+// error. A sum agrees with big integers below and above 2^63 and 2^64.
 func TestSumDoesNotWrap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -212,7 +212,7 @@ const (
 // NewSender returns a sender of the transport, to be started.
 func NewSender(t Transport) Sender { return t.spec().newSender() }
 
-// floorBps returns the rate that a flow with the given line rate is never cut below.
+// floorBps returns the minimum rate of a flow with the given line rate.
 func (p *Params) floorBps(lineBps float64) float64 { return min(p.MinRateBps, lineBps) }
 
 // A Key is one constant of a transport, as a scenario file sets it. Exactly one of Int and Float points

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A timer that has not been looked at for a day is worked out at once.
+// A timer that was not checked for a day is computed in one step.
 func TestDCQCNSleeps(t *testing.T) {
 	p := ParamsOf(DCQCN)
 	var d dcqcn
@@ -35,7 +35,7 @@ func TestRedMarksTheShareItSays(t *testing.T) {
 	}
 }
 
-// Every transport is registered under its number, its defaults are valid, its keys are named once, and a
+// Every transport is registered under its number. Its defaults are valid, its keys have unique names, and a
 // value outside a key's range is refused with the key's name.
 func TestRegistry(t *testing.T) {
 	for kind := range Transport(len(registry)) {
@@ -76,7 +76,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// Results of different versions, transports or constants are kept apart; the seed matters only where
+// Results of different versions, transports or constants have different identities. The seed matters only if
 // marks are random.
 func TestIdentity(t *testing.T) {
 	identity := func(p Params) string {

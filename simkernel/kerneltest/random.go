@@ -12,7 +12,7 @@ import (
 // Pick returns one of the values.
 func Pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
-// Paced returns a transport for a seed: each of simkernel.PacedTransports has its turn.
+// Paced returns a transport for a seed. Consecutive seeds cycle through simkernel.PacedTransports.
 func Paced(seed uint64) simkernel.Transport {
 	all := simkernel.PacedTransports()
 	return all[seed%uint64(len(all))]

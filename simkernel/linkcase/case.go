@@ -253,7 +253,7 @@ type aloneTimes struct {
 	pace simkernel.WireTime // between packets, at line rate, where that is below the source's bandwidth
 }
 
-// of sets the times to those of a flow. target does not change.
+// of sets the times to those of a flow, except target.
 func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	s := &k.sources[c.Source[row]]
 	a.source, a.downstream, a.pace = s.wire, slowestWire(c.DownstreamBps, row), 0

@@ -14,8 +14,8 @@ import (
 	"parsimon/simkernel/kerneltest"
 )
 
-// randomCase makes a small case of any awkward sort: ties, tiny windows, slow links, incast, zero
-// delays, flows of a byte and of many packets.
+// randomCase makes a small case with awkward properties: ties, tiny windows, slow links, incast, zero delays,
+// flows of one byte and of many packets.
 func randomCase(rng *rand.Rand) (simkernel.Params, *Case) { return randomCaseOf(simkernel.DCTCP, rng) }
 
 func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Case) {
@@ -182,7 +182,7 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 	if r.Unfinished != want.Unfinished {
 		return nil, fmt.Errorf("%d unfinished, twin %d", r.Unfinished, want.Unfinished)
 	}
-	// A case that is cut off at the horizon counts only what has left by then.
+	// A case that is cut off at the horizon counts only packets that left before it.
 	if r.Unfinished == 0 && r.Counters != want.Counters {
 		return nil, fmt.Errorf("counters %+v, twin %+v", r.Counters, want.Counters)
 	}
@@ -232,7 +232,7 @@ func TestKernelAgreesWithTwin(t *testing.T) {
 	}
 }
 
-// Keys that reach too far ahead for the picker are cut and looked at again; its base must move.
+// The picker reduces keys that are too far ahead and plans their sources again. Its base must move for that.
 func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -254,7 +254,8 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 	}
 }
 
-// longFlows makes a case of few long flows with sparse feedback, as most packets are in.
+// longFlows makes a case of a few long flows with sparse feedback, to which most packets of a simulation
+// belong.
 func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	p := simkernel.DefaultParams()
 	p.SetWindow(kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 5000))
@@ -414,7 +415,8 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 	})
 }
 
-// No window, pacing or queue makes a flow faster than alone on its path: all send the same packets.
+// Windows, pacing and queues never make a flow faster than it is alone on its path, because it sends the same
+// packets.
 func TestFCTIsAtLeastIdeal(t *testing.T) {
 	var r Result
 	for seed := range uint64(20_000) {
@@ -466,8 +468,8 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 	}
 }
 
-// Bytes in are bytes out, and the target sends one packet after the other. (That it never idles with
-// a packet waiting is the twin's every step.)
+// The target sends every byte that arrives, one packet after the other. The comparison with the twin covers
+// that it is never idle while a packet waits.
 func TestTargetConservesBytes(t *testing.T) {
 	for seed := range uint64(2000) {
 		p, c := randomCase(rand.New(rand.NewPCG(seed, 6)))
@@ -525,7 +527,7 @@ func TestCaseAloneEqualsCaseAfterOthers(t *testing.T) {
 		if !reflect.DeepEqual(after, alone) {
 			t.Fatalf("case %d differs", i)
 		}
-		// A refused case leaves nothing behind.
+		// A refused case does not affect later ones.
 		broken := *c
 		broken.TargetBps = 0
 		broken.SourceBps = []int64{0}
@@ -605,7 +607,7 @@ func TestSimulateRefuses(t *testing.T) {
 // few packets to a megabyte, 70% load.
 func BenchmarkKernel(b *testing.B) { benchmarkKernel(b, simkernel.DCTCP) }
 
-// BenchmarkTransports does so for every transport.
+// BenchmarkTransports runs this link with every transport.
 func BenchmarkTransports(b *testing.B) {
 	for _, kind := range simkernel.PacedTransports() {
 		b.Run(kind.String(), func(b *testing.B) { benchmarkKernel(b, kind) })
@@ -640,7 +642,7 @@ func benchmarkKernel(b *testing.B, kind simkernel.Transport) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(hops), "ns/packet-hop")
 }
 
-// BenchmarkFeedback runs a link with few long flows, without feedback and with feedback that differs from
+// BenchmarkFeedback runs a link with a few long flows, without feedback and with feedback that differs from
 // block to block: the fast paths for one active flow.
 func BenchmarkFeedback(b *testing.B) {
 	for _, feedback := range []bool{false, true} {

@@ -22,10 +22,10 @@ func incast(p *simkernel.Params, flows int, sizeBytes int64) *Case {
 	return c
 }
 
-// A lone flow takes its ideal, with every transport that lets a link be full: where nothing queues the
-// round trips are equal, and below every target. HPCC aims at less than a full link: with it a flow
-// takes its ideal that sends all before the second window's ACKs are back, and no other takes longer
-// than its ideal over that share.
+// A lone flow has its ideal FCT with every transport that allows a full link. Nothing queues, so all round
+// trips are equal and below every target. HPCC aims at less than a full link. A flow that has sent everything
+// before the ACKs of the second window return has its ideal FCT. Every other flow takes at most its ideal FCT
+// divided by that share.
 func TestTransportsLoneFlow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 11))
 	var r Result
@@ -79,9 +79,9 @@ func TestTransportsAnswerTheSameAgain(t *testing.T) {
 	}
 }
 
-// What the papers show. HPCC keeps links nearly full and queues nearly empty (figures 9 and 11);
-// Swift keeps the delay at its target (figure 15), for any number of flows, as long as the least
-// rate lets it; DCTCP's queue stays at its marking threshold.
+// What the papers show. HPCC keeps links nearly full and queues nearly empty (figures 9 and 11). Swift keeps
+// the delay at its target (figure 15) for any number of flows, as long as the minimum rate allows it. DCTCP's
+// queue stays at its marking threshold.
 func TestTransportsBehave(t *testing.T) {
 	type seen struct{ waitNS, busy float64 }
 	run := func(kind simkernel.Transport, flows int) seen {
@@ -130,8 +130,8 @@ func TestTransportsBehave(t *testing.T) {
 	}
 }
 
-// A link that could send more than the others allow says so: it does not report their rate as its own, which
-// would bound them in the next pass.
+// A link that could send more than the others allow reports that. If it reported their rate as its own, it
+// would limit them in the next pass.
 func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 	p := simkernel.ParamsOf(simkernel.HPCC)
 	c := incast(&p, 1, 2_000_000)
@@ -157,7 +157,7 @@ func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 	}
 }
 
-// A kernel that has simulated a case with feedback simulates one without as a new kernel does.
+// After a case with feedback, a kernel simulates a case without feedback as a new kernel does.
 func TestKernelForgetsFeedback(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(50) {
@@ -185,8 +185,8 @@ func TestKernelForgetsFeedback(t *testing.T) {
 	}
 }
 
-// For any ACKs, a sender's rate stays between the minimum and line rate; and it does not matter how
-// often its timers are looked at.
+// For any ACKs, a sender's rate stays between the minimum and line rate, regardless of how often its timers
+// are checked.
 func TestTransportsKeepTheirBounds(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		slower := false

@@ -76,9 +76,9 @@ type slowFlow struct {
 	window                        int64
 }
 
-// A linkTwin is the slow, obvious twin of Kernel: one heap of events in the order that kernel.go
-// states, one struct per packet, no cleverness. It shares the transport (dctcp), the arithmetic of
-// time and the ideal with Kernel, and nothing else.
+// A linkTwin is a slow and obvious version of Kernel, with one heap of events in the order that kernel.go
+// states and one struct per packet. It shares only the transport (dctcp), the arithmetic of time and the
+// ideal FCT with Kernel.
 type linkTwin struct {
 	p       simkernel.Params
 	c       *Case
@@ -222,7 +222,7 @@ func (t *linkTwin) blockOf(n int64) int64 {
 	return t.singles() + (n-t.singles())/t.together()
 }
 
-// limits returns what bounds the sender of a flow.
+// limits returns the limits of a flow's sender.
 func (t *linkTwin) limits(row int) simkernel.Limits {
 	var path simkernel.Path
 	if len(t.c.Hops) > 0 {
@@ -241,7 +241,7 @@ func rateOf(s simkernel.Sender) float64 {
 	return rateBps
 }
 
-// singles returns how many packets of a flow have a block of their own.
+// singles returns the number of packets of a flow that are blocks by themselves.
 func (t *linkTwin) singles() int64 { return min(256, (2*t.p.Packets(t.p.NominalWindow())+15)/16*16) }
 
 // together returns how many of the other packets share a block.
@@ -260,7 +260,7 @@ type slowFeedback struct {
 
 func (e *slowFeedback) nicWait() int64 { return int64(e.NICWaitNS) * simkernel.PSPerNS }
 
-// record sums the flow's packets up in blocks.
+// record stores the waits and marks of the flow's packets by block.
 func (f *slowFlow) record(blocks []simkernel.Block, singles, together int) {
 	for n := 0; n < len(f.waits); {
 		b := n
@@ -292,8 +292,8 @@ func (f *slowFlow) record(blocks []simkernel.Block, singles, together int) {
 	}
 }
 
-// alone returns the FCT of a flow alone in the case, without propagation and feedback, packet by packet;
-// beyond the horizon, some time there.
+// alone returns the FCT of a flow alone in the case, without propagation and feedback, computed packet by
+// packet. If the flow cannot finish within the horizon, it returns some time beyond the horizon.
 func (t *linkTwin) alone(row int) int64 {
 	c := t.c
 	p := &t.p
@@ -333,7 +333,7 @@ func (t *linkTwin) alone(row int) int64 {
 	return at
 }
 
-// early is by how much a flow's last packet arrives before a full one would.
+// early returns how much earlier a flow's last packet arrives than a full one would.
 func (t *linkTwin) early(row int, wire int64) int64 {
 	if len(t.c.BetweenPS) == 0 {
 		return 0
@@ -348,15 +348,15 @@ func (t *linkTwin) early(row int, wire int64) int64 {
 	return min(latest, (t.p.PayloadBytes+t.p.HeaderBytes-wire)*int64(t.c.BetweenPS[row]))
 }
 
-// fullGap is gap of a full packet: what a link sends before its next packet.
+// fullGap returns the gap of a full packet. The link needs this time before it can send the flow's next
+// packet.
 func (t *linkTwin) fullGap(bps []int64, pk *slowPacket) int64 {
 	before := *pk
 	before.wire = t.p.PayloadBytes + t.p.HeaderBytes
 	return t.gap(bps, &before)
 }
 
-// gap returns the transmission time of a packet on its flow's link of that column; nothing precedes the
-// first.
+// gap returns the transmission time of a packet on its flow's link of that column, or 0 for the first packet.
 func (t *linkTwin) gap(bps []int64, pk *slowPacket) int64 {
 	if len(bps) == 0 || bps[pk.flow.row] == 0 || pk.n == 0 {
 		return 0
@@ -455,7 +455,7 @@ func (t *linkTwin) serve(now int64) {
 	t.at(now+simkernel.NewWireTime(float64(t.c.TargetBps)).PS(pk.wire), slowDepart, 0, nil, nil)
 }
 
-// marks says whether the target marks a packet that leaves so much behind.
+// marks reports whether the target marks a packet behind which this many bytes remain.
 func (t *linkTwin) marks(pk *slowPacket, left int64) bool {
 	if t.p.Transport.Traits().RandomMarks {
 		rule := t.p.MarkRule(t.c.MarkBytes, t.c.MaxMarkBytes)
@@ -476,7 +476,7 @@ func (t *linkTwin) depart(now int64) {
 	}
 }
 
-// through takes a packet that the case's link has sent, after a propagation of delay on its way.
+// through delivers a packet that the case's link has sent, after the given propagation delay.
 func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	f := pk.flow
 	t.r.PacketsSent++
@@ -503,7 +503,7 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	}
 }
 
-// deepest notes the depth of the queue.
+// deepest records the depth of the queue.
 func (t *linkTwin) deepest(bytes, now int64) {
 	if bytes > t.r.MaxQueueBytes {
 		t.r.MaxQueueBytes = bytes

@@ -41,8 +41,8 @@ func (x *alonePath) path() simkernel.Path {
 	return alone.Path()
 }
 
-// slack is what an FCT of the flow alone may exceed its ideal FCT by: a packet of the slowest link. HPCC
-// leaves a part of the links free, by its target.
+// slack is the time by which the FCT of a flow alone may exceed its ideal FCT: that of a packet on the
+// slowest link. HPCC's target leaves part of each link free.
 func (x *alonePath) slack(idealNS int64) int64 {
 	slack := x.params.SendNS(x.params.PayloadBytes+x.params.HeaderBytes, x.path().SlowestBps)
 	if x.params.Transport == simkernel.HPCC {
@@ -51,9 +51,9 @@ func (x *alonePath) slack(idealNS int64) int64 {
 	return slack
 }
 
-// A flow alone on any path has its ideal FCT to within a packet, with every transport, if its window is
-// fitted to the path: in the whole network, with and without limited buffers, and in the link case of each
-// hop.
+// With every transport, a flow alone on any path has its ideal FCT to within a packet if its window is fitted
+// to the path. This holds in the whole network, with and without limited buffers, and in the link case of
+// each hop.
 func TestAloneIsIdeal(t *testing.T) {
 	paths := 150
 	if testing.Short() {

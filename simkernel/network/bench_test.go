@@ -80,8 +80,8 @@ func (c *clos) path(path []int32, from, to, plane, spine int) []int32 {
 	return append(path, int32(2*to+1))
 }
 
-// flows returns flows that start in a stretch of time, and their packet-hops. Sizes are log-uniform from 200
-// bytes to 2 MB, and offer the hosts a share of their links.
+// flows returns flows that start within a period, and their packet-hops. Sizes are log-uniform from 200 bytes
+// to 2 MB. The load is a share of the hosts' links.
 func (c *clos) flows(p *simkernel.Params, share, ns float64) (f *Flows, packetHops int64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	hosts := c.pods * c.racks * closHosts
@@ -129,8 +129,9 @@ func BenchmarkNetwork(b *testing.B) {
 	}
 }
 
-// BenchmarkParts logs the processor time per packet-hop of each part of a switch and of each TCP, and its
-// ratio to that without any, of one workload on 256 hosts and one worker: the least of b.N alternating runs.
+// BenchmarkParts logs the processor time per packet-hop with each part of a switch and with each TCP, and its
+// ratio to that without any part. The workload has 256 hosts and one worker. Each time is the minimum of b.N
+// alternating runs.
 func BenchmarkParts(b *testing.B) {
 	c := newClos(2, 8)
 	shared := BufferParams{SwitchBytes: 12e6, Alpha: 1}
@@ -199,8 +200,8 @@ func once(f *Flows) func() (*Flows, error) {
 	}
 }
 
-// BenchmarkMoves reports time per packet-hop of each balance, and of ECMP with a cable that is down at the
-// end.
+// BenchmarkMoves reports the time per packet-hop of each balance, and of ECMP with a cable that is down at
+// the end.
 func BenchmarkMoves(b *testing.B) {
 	c := newClos(2, 8)
 	params := simkernel.DefaultParams()

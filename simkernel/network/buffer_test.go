@@ -24,8 +24,8 @@ func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffer
 	return n
 }
 
-// With limited buffers the network agrees with a slow one with an event heap in every bit; without limits
-// too, as long as nothing is lost in the slow one.
+// With limited buffers, the network agrees in every bit with a slow simulator that has one heap of events.
+// Without limits it agrees as long as the slow one loses nothing.
 func TestBufferedAgreesWithTwin(t *testing.T) {
 	cases := uint64(300)
 	if testing.Short() {
@@ -92,9 +92,9 @@ func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
 		Alpha: kerneltest.Pick(rng, 0.5, 1, 8)}
 }
 
-// With small buffers every flow finishes, not before its ideal; every packet is delivered in order once;
-// what was sent was delivered, dropped or discarded; no buffer ever holds more than it has; and the same
-// comes out again, for any chunks in which the flows come.
+// With small buffers every flow finishes, and not before its ideal FCT. Every packet is delivered once and in
+// order. Every packet that was sent was delivered, dropped or discarded. No buffer ever holds more than its
+// size. The results do not depend on the chunks in which the flows arrive.
 func TestBufferedLaws(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.PacedTransports() {
@@ -154,8 +154,8 @@ func TestBufferedLaws(t *testing.T) {
 	}
 }
 
-// Two hosts send to a third at once, over a switch with room for three packets and alpha 1: a port may
-// have half of that waiting, which is one packet. Each step is worked out by hand.
+// Two hosts send to a third at the same time, over a switch with room for three packets and alpha 1. The
+// packets that wait at a port may use half of that, which is one packet. Each step is worked out by hand.
 //
 //	0        both begin; a packet takes 838.4 ns, on every link, and 1 µs on the way
 //	1,838.4  the first packets of both arrive: one is sent at once, the other waits
@@ -170,16 +170,16 @@ func TestBufferedIncastByHand(t *testing.T) {
 	e.flows = Flows{SizeBytes: []int64{2000, 2000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4},
 		PathLinks: []int32{0, 5, 2, 5}}
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, nil, 1, 10)
-	// The last packet of flow 1 is lost, and nothing comes after it: its timer goes off. It was set when
-	// the first packet was sent and again when its ACK came.
+	// The last packet of flow 1 is lost and no packet follows it, so the timer expires. It was set when the
+	// first packet was sent, and reset when the ACK of that packet arrived.
 	if l := n.Losses(); l != (Losses{Sent: 5, Delivered: 4, Dropped: 1, Again: 1, Timeouts: 1}) {
 		t.Errorf("%+v", l)
 	}
 	if n.Dropped(5) != 1 || n.MostBytes(3) != 2*1048 {
 		t.Errorf("dropped %d, peak %d bytes", n.Dropped(5), n.MostBytes(3))
 	}
-	// Idle, a packet and its ACK need 2 × (838.4 + 48 + 2,000) ns; the timer is twice that and, for each of
-	// the two links, what half of the buffer needs there and back.
+	// On an idle path, a packet and its ACK need 2 × (838.4 + 48 + 2,000) ns. The timeout is twice that plus,
+	// for each of the two links, the time to send half of the buffer in both directions.
 	idleNS := 2 * (838.4 + 48 + 2000)
 	deepestNS := 3 * 1048 * 8 / 10.0 / 2
 	timeoutNS := 2*idleNS + 2*2*deepestNS
@@ -190,7 +190,7 @@ func TestBufferedIncastByHand(t *testing.T) {
 		t.Errorf("FCT %v ns, want %v", got, want)
 	}
 
-	// With a third packet behind the lost one, that gives the loss away: the receiver asks for it.
+	// A third packet behind the lost one reveals the loss: the receiver requests the lost packet.
 	e.flows.SizeBytes = []int64{2000, 4000}
 	n, _ = runIn(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, nil, 1, 10)
 	if l := n.Losses(); l.Dropped != 1 || l.NACKs != 1 || l.Timeouts != 0 || l.Discarded != 2 || l.Again != 3 {
@@ -198,7 +198,8 @@ func TestBufferedIncastByHand(t *testing.T) {
 	}
 }
 
-// A smaller alpha leaves more free for others: a queue that is alone gets alpha / (1 + alpha) of the buffer.
+// A smaller alpha leaves more free space for other ports: a lone queue gets alpha / (1 + alpha) of the
+// buffer.
 func TestBufferedAlpha(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, true, true, false}}
 	e.params.MarkBytesPerGbps = 1 << 20 // queues grow
@@ -249,7 +250,7 @@ func TestBufferedRefuses(t *testing.T) {
 	}
 }
 
-// Senders that send packets again without an end are stopped; some losses are none.
+// A simulation whose senders retransmit without end is stopped. A few losses do not stop it.
 func TestStorm(t *testing.T) {
 	n := &Network{layout: layout{domains: make([]domain, 2)}}
 	n.domains[0].journal.storming = stormLeast / 2

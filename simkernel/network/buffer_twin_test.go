@@ -11,20 +11,21 @@ import (
 // A Buffered is a Network whose switches have finite buffers. As long as nothing is dropped its results are
 // identical.
 //
-// Buffers: the data packets that wait at the ports of a switch share its buffer. Each takes its wire bytes
-// from its arrival until its service starts. A packet is dropped on arrival if the buffer is full or its port
-// above the dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped (priority group
-// 0 of the HPCC simulator).
+// Buffers: the data packets that wait at the ports of a switch share its buffer. Each packet uses its size on
+// the wire, from its arrival until its service starts. A packet is dropped on arrival if the buffer is full
+// or its port above the dynamic threshold (BufferParams.Alpha). ACKs take no buffer and are never dropped
+// (priority group 0 of the HPCC simulator).
 //
 // Recovery is go-back-N, as in RDMA NICs and the HPCC simulator. A receiver accepts packets only in order,
-// and acknowledges them. It discards packets beyond the expected one and answers the first of them, and then
-// one per nackEveryNS, or round trip if that is longer, without progress, by a NACK that names the expected
-// packet; the sender goes back to it. It also discards duplicates. A timeout covers the loss of a flow's last
-// packets. The transport processes a NACK like an ACK of the same number; losses have no other effect on it.
+// and acknowledges them. It discards packets beyond the expected one. It answers the first of them by a NACK
+// that names the expected packet, and then sends one NACK per nackEveryNS without progress, or per round trip
+// if that is longer. The sender goes back to the expected packet. It also discards duplicates. A timeout
+// covers the loss of a flow's last packets. The transport processes a NACK like an ACK of the same number.
+// Losses have no other effect on it.
 //
-// Order of events: as in Network, and at a switch where packets arrive and leave in the same ps, arrivals
-// first, by the link that they came over. Because the ports of a switch share state, time is not cut into
-// windows: there is one event heap and one goroutine.
+// Events are ordered as in Network. If packets arrive at a switch and leave it in the same ps, arrivals come
+// first, in the order of the links on which they arrive. Because the ports of a switch share state, time is
+// not divided into windows: there is one event heap and one goroutine.
 type Buffered struct {
 	params   simkernel.Params
 	buffer   BufferParams
@@ -69,7 +70,7 @@ type bufferedFinish struct {
 	atPS int64
 }
 
-// NewBuffered returns an idle network; for hosts and more see New.
+// NewBuffered returns an idle network. For hosts and more, see New.
 func NewBuffered(params simkernel.Params, buffer BufferParams, classes []Class, links []Link, hosts []bool,
 	more func() (*Flows, error)) (*Buffered, error) {
 	whole, err := New(params, BufferParams{}, links, hosts, more)
@@ -120,8 +121,8 @@ func (n *Buffered) Dropped(link int32) int64 { return n.ports[link].dropped }
 func (n *Buffered) MostBytes(node int32) int64 { return n.peak[node] }
 
 // Run simulates the whole workload. It calls finished, if not nil, whenever a few thousand flows are in
-// n.Results, and once more at the end; Results is reset after each call. Invalid rows and errors of more and
-// finished end it.
+// n.Results, and once more at the end. Results is reset after each call. It stops at the first invalid row,
+// and at an error of more or finished.
 func (n *Buffered) Run(finished func(*Results) error) error {
 	if n.err == nil {
 		n.err = n.run(finished)
@@ -288,8 +289,8 @@ func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
 }
 
 // An event is a flow start, a packet's arrival at a port, a timeout, or a send opportunity of a port. At
-// equal times arrivals come first, by the link that they came over, then starts by row, timeouts by row, and
-// sends.
+// equal times, arrivals come first, in the order of their links. Starts and timeouts follow, each in the
+// order of rows, and then sends.
 type event struct {
 	atPS   int64
 	rank   uint64
@@ -391,7 +392,7 @@ func (n *Buffered) alpha(class int) float64 {
 	return c.Alpha
 }
 
-// admits reports whether a data packet of a class of that size fits at a switch's port.
+// admits reports whether a data packet of the given class and size fits at a switch's port.
 func (n *Buffered) admits(p *bufferedPort, class int, wireBytes int64) bool {
 	free := n.buffer.SwitchBytes - n.used[p.node]
 	own := int64(0)
@@ -411,8 +412,9 @@ func (n *Buffered) admits(p *bufferedPort, class int, wireBytes int64) bool {
 	return beyond == 0 || beyond-max(0, held-own) <= free && float64(beyond) <= n.alpha(class)*float64(free)
 }
 
-// nextClass chooses the class that a port serves, of those whose next packets have these sizes; below 0:
-// none is ready. The quantum of the smallest weight is a full packet.
+// nextClass returns the class that a port serves next, or a number below 0 if none is ready. bytes has the
+// sizes of the next packets of the classes; a size below 0 means that the class is not ready. The quantum of
+// the smallest weight is a full packet.
 func (n *Buffered) nextClass(p *bufferedPort, bytes []int64) int {
 	for q := len(bytes) - 1; q >= 0; q-- {
 		if bytes[q] >= 0 && n.classes[q].Weight == 0 {
@@ -448,7 +450,7 @@ func (p *bufferedPort) pass() {
 	p.granted = false
 }
 
-// ended: after a service nothing of the class waits.
+// ended records that no packet of the class waits after a service.
 func (p *bufferedPort) ended(class int) {
 	p.classes[class].deficit = 0
 	if p.turn == class {
@@ -544,8 +546,8 @@ func (n *Buffered) startFlow(f *bufferedFlow, nowPS int64) {
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
-// sendNext sends a packet of the flow that is next in the round robin, or schedules a send for when there is
-// one.
+// sendNext sends a packet of the flow that is next in the round robin, or schedules a send for the time at
+// which there will be one.
 func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	bytes := slices.Repeat([]int64{-1}, len(n.classes))
 	nextPS := n.tick(p, nowPS)
@@ -616,7 +618,8 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	}
 }
 
-// tick lets the windows of a NIC's flows follow their timers. It returns when the first pacing of one ends.
+// tick updates the windows of a NIC's flows by their timers. It returns the first time at which the pacing of
+// a flow ends.
 func (n *Buffered) tick(p *bufferedPort, nowPS int64) (nextPS int64) {
 	nextPS = never
 	for q := range p.classes {
@@ -645,8 +648,8 @@ func (n *Buffered) open(f *bufferedFlow) bool {
 	return f.nxt < f.packets && n.bytes(f, f.nxt)-n.bytes(f, f.una) < f.window
 }
 
-// receiveData processes a data packet at its destination and turns it into its ACK or NACK; false if there is
-// none.
+// receiveData processes a data packet at its destination and turns it into its ACK or NACK. It returns false
+// if there is none.
 func (n *Buffered) receiveData(k *bufferedPacket, nowPS int64) bool {
 	f := k.flow
 	if n.moves != nil {
@@ -772,8 +775,8 @@ func (n *Buffered) scheduleTimeout(f *bufferedFlow) {
 	n.timeouts.push(event{atPS: f.deadlinePS, rank: rankTimeout + uint64(f.row), item: item})
 }
 
-// timeout processes the event of the flow's timer: after the timeout without progress the sender goes back to
-// the first unacknowledged packet.
+// timeout processes the event of the flow's timer. If there was no progress during the timeout, the sender
+// goes back to the first unacknowledged packet.
 func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 	f.timerSet = false
 	switch {
@@ -962,7 +965,7 @@ func (n *Buffered) drop(p *bufferedPort, k *bufferedPacket) {
 	n.release(k)
 }
 
-// send sends what a port has to send now, if anything.
+// send sends the next item of a port, if one can be sent now.
 func (n *Buffered) send(port int32, p *bufferedPort, nowPS int64) {
 	if p.freePS > nowPS {
 		n.scheduleSend(port, p.freePS)
@@ -1036,7 +1039,7 @@ func (n *Buffered) sendFrom(port int32, p *bufferedPort, class int, nowPS int64)
 	n.passData(port, p, k, nowPS)
 }
 
-// leave frees the buffer that a packet takes.
+// leave frees the buffer space of a packet.
 func (n *Buffered) leave(p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	p.classes[k.flow.class].dataBytes -= k.wire
 	n.used[p.node] -= k.wire
@@ -1045,7 +1048,7 @@ func (n *Buffered) leave(p *bufferedPort, k *bufferedPacket, nowPS int64) {
 	}
 }
 
-// bytesBehind returns how many bytes of a class, and of all, have arrived before now and wait.
+// bytesBehind returns how many bytes of a class, and of all classes, arrived before now and wait.
 func (n *Buffered) bytesBehind(p *bufferedPort, class int, nowPS int64) (own, all int64) {
 	for q := range p.classes {
 		c := &p.classes[q]

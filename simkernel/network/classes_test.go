@@ -37,8 +37,9 @@ func classify(e *netExample, rng *rand.Rand, b *BufferParams) {
 	}
 }
 
-// With classes the network agrees with the slow one in every bit, divided among domains and workers too: with
-// buffers without an end and small ones, with PFC, lossy classes beside it, and a watchdog.
+// With classes, the network agrees with the slow simulator in every bit, for any division among domains and
+// workers. This holds with unlimited and small buffers, with PFC, with lossy classes beside it, and with a
+// watchdog.
 func TestClassesAgreeWithTwin(t *testing.T) {
 	cases := uint64(200)
 	if testing.Short() {
@@ -112,7 +113,7 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 	}
 }
 
-// One class is none: the same results, for any weight.
+// A single class, of any weight, yields the same results as no classes.
 func TestOneClassIsNone(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(40) {
@@ -136,8 +137,8 @@ func TestOneClassIsNone(t *testing.T) {
 	}
 }
 
-// Classes and paths that move, with every balance, events and small buffers: all packets are accounted for,
-// the drops of the classes are those of their ports, and domains and workers change no bit.
+// With classes, paths that move, every balance, events and small buffers, all packets are accounted for. The
+// drops of the classes add up to those of their ports, and results do not depend on domains or workers.
 func TestClassesOnMovingPaths(t *testing.T) {
 	var lost, dropped, moved int64
 	for seed := range uint64(60) {
@@ -183,8 +184,8 @@ func TestClassesOnMovingPaths(t *testing.T) {
 	}
 }
 
-// star is hosts around a switch, all at 10 Gbps and 1 µs apart from it: a packet takes 838.4 ns. Link 2h
-// leads from host h, link 2h + 1 to it. No flow is limited by its window or marked.
+// star is a switch with hosts at 10 Gbps and a delay of 1 µs. A packet takes 838.4 ns. Link 2h leads from
+// host h, link 2h + 1 to it. No flow is limited by its window or marked.
 func star(hosts int32) netExample {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, hosts+1)}
 	e.params.MarkBytesPerGbps = 1 << 20
@@ -240,8 +241,9 @@ func TestPriorityDelaysByOnePacket(t *testing.T) {
 	}
 }
 
-// What two classes that wait all the time send differs from their weights by a quantum and a packet at most,
-// of equal and of other sizes: of the scheduler itself, and of flows that share a NIC or a switch's port.
+// The bytes that two backlogged classes send deviate from the shares given by their weights by at most a
+// quantum and a packet, for packets of equal and of other sizes. This holds for the scheduler itself, and for
+// flows that share a NIC or a switch's port.
 func TestDWRRShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 4))
 	e := star(3)
@@ -289,7 +291,8 @@ func TestDWRRShares(t *testing.T) {
 	}
 }
 
-// An incast of one class pauses its senders, hosts and a switch, and not the other class of the same links.
+// An incast of one class pauses that class at its senders, which are hosts and a switch, but not the other
+// class of the same links.
 func TestPFCPausesOneClass(t *testing.T) {
 	e := star(4)
 	e.hosts = append(e.hosts, false, true) // behind the switch another, with host 6
@@ -311,7 +314,7 @@ func TestPFCPausesOneClass(t *testing.T) {
 	if l := n.Losses(); l.Dropped != 0 || l.Sent != l.Delivered {
 		t.Errorf("%+v", l)
 	}
-	// The other class has half of the host's NIC, and later all that pauses leave.
+	// The other class has half of the host's NIC, and later everything that pauses leave free.
 	got := byRow(r)[30]
 	most := int64(2*100*starPacketNS + 10*starPacketNS)
 	if got > most {
@@ -319,8 +322,8 @@ func TestPFCPausesOneClass(t *testing.T) {
 	}
 }
 
-// Flows around a ring of switches, each over two of its links, wait for each other's pauses for ever. That is
-// an error without a watchdog; with one all end.
+// Flows around a ring of switches, each over two of its links, wait for each other's pauses forever. Without
+// a watchdog this is an error. With one, all flows finish.
 func TestPFCDeadlockOnRing(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{false, false, false, true, true, true}}
 	e.params.MarkBytesPerGbps = 1 << 20

@@ -10,7 +10,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// randomLoops lets flows of a random network wait for others, of any host, for delays around the lookahead,
+// randomLoops makes flows of a random network wait for others of any host, with delays around the lookahead,
 // and adds compute steps.
 func randomLoops(t simkernel.Transport, seed uint64) netExample {
 	e := randomNetworkOf(t, seed)
@@ -80,7 +80,7 @@ func TestLoopsAgreeWithTwin(t *testing.T) {
 	}
 }
 
-// checkStarts holds the definition of a start against results.
+// checkStarts checks results by the definition of a start.
 func checkStarts(t *testing.T, e *netExample, r *Results) {
 	t.Helper()
 	end := make([]int64, len(r.Row))
@@ -102,7 +102,7 @@ func checkStarts(t *testing.T, e *netExample, r *Results) {
 	}
 }
 
-// With small buffers, packets are lost, and starts are still as defined and independent of domains.
+// With small buffers, packets are lost. Starts are still as defined, and do not depend on domains.
 func TestLoopsWithLosses(t *testing.T) {
 	lost := int64(0)
 	for seed := range uint64(150) {
@@ -128,7 +128,7 @@ func TestLoopsWithLosses(t *testing.T) {
 	}
 }
 
-// Flows that wait for each other, or for a row that never comes, are an error and no endless loop.
+// Flows that wait for each other, or for a row that does not exist, are an error, not an endless loop.
 func TestLoopsThatNeverStart(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true},
 		links: []Link{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}}}

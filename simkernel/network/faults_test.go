@@ -30,9 +30,9 @@ func losesACKs(share float64) Forwarding {
 	return Forwarding{Failures: faults.Failures{Faults: []faults.Fault{fault}}}
 }
 
-// If the ACK of a duplicate had the fate of the first ACK, a flow whose ACK is lost would never end. Every
-// loss is a new draw: of flows of one packet, with half of all ACKs lost, each packet is sent twice on
-// average, and all FCTs are those without a loss, because only ACKs are lost.
+// If the ACK of a duplicate had the fate of the first ACK, a flow whose ACK is lost would never end. Each
+// transmission is lost or delivered independently. With half of all ACKs lost, each packet of a flow of one
+// packet is sent twice on average. All FCTs equal those without losses, because only ACKs are lost.
 func TestEachLostACKIsANewDraw(t *testing.T) {
 	for kind := range simkernel.Transports() {
 		const flows = 400
@@ -52,8 +52,9 @@ func TestEachLostACKIsANewDraw(t *testing.T) {
 	}
 }
 
-// If an ACK were for one packet only, a lost one would cost its packet again. ACKs are cumulative: the next
-// that arrives is for all packets before it. So only a lost ACK at the end of a flow costs a timeout.
+// If an ACK acknowledged only one packet, a lost ACK would cause a retransmission. ACKs are cumulative: the
+// next ACK that arrives acknowledges all earlier packets. Only a lost ACK at the end of a flow therefore
+// causes a timeout.
 func TestALostACKCostsNothingWhenTheNextArrives(t *testing.T) {
 	selective := BufferParams{SwitchBytes: 1 << 30, Alpha: 1, Selective: true}
 	for kind := range simkernel.Transports() {

@@ -106,7 +106,7 @@ type LinkTraffic struct {
 	BusyNS    int64   // time in which they were sent
 }
 
-// send counts a packet whose last byte left at LeftPS and that took so long to send.
+// send counts a packet whose last byte left at leftPS and whose transmission took tookPS.
 func (m *LinkTraffic) send(leftPS, bytes, tookPS int64) {
 	slot := leftPS / simkernel.PSPerNS / m.SlotNS
 	for ; slot >= LoadSlots; slot /= 2 {
@@ -130,8 +130,8 @@ func (n *Network) Traffic(link int32) LinkTraffic {
 }
 
 // choosePorts processes the arrivals of a window in order of time. It removes lost packets and ACKs, and
-// chooses the port for arrivals at a switch. A host receives its data here, over whichever link it comes:
-// what remains are the ACKs that its NIC is to send (arrival.IsAnswer).
+// chooses the port for arrivals at a switch. A host receives its data here, regardless of the link. The
+// remaining arrivals are the ACKs that its NIC must send (arrival.IsAnswer).
 func (w *forwarding) choosePorts(arrivals []calendar.Arrival, work *calendar.PortSet) []calendar.Arrival {
 	d := w.domain
 	d.sorter.SortWindow(arrivals, d.StartPS, d.LengthPS)

@@ -12,7 +12,7 @@ import (
 	"parsimon/simkernel/network/faults"
 )
 
-// treeRoutes are the links of shortest paths, by searches from every host.
+// treeRoutes has the links of shortest paths, found by a search from every host.
 type treeRoutes struct {
 	sets   [][]int32
 	links  []map[[2]int32]int32 // by state: the set at a node toward a host
@@ -50,7 +50,7 @@ func routesOf(links []Link, hosts []bool, starts []int64, down ...[]int32) *tree
 	return r
 }
 
-// distances are the links from each node to a host over switches; -1: none.
+// distances returns the number of links from each node to a host over switches, or -1 if there is no path.
 func distances(links []Link, hosts []bool, host int32, dead []int32) []int {
 	far := make([]int, len(hosts))
 	for i := range far {
@@ -78,7 +78,7 @@ func (r *treeRoutes) Links(state int, node, host int32) (int32, []int32) {
 func (r *treeRoutes) Sets() int       { return len(r.sets) }
 func (r *treeRoutes) Starts() []int64 { return r.starts }
 
-// leafSpine is a random workload on leaves with three hosts each and equal spines; flows take shortest paths.
+// leafSpine is a random workload on leaves with three hosts each and equal spines. Flows take shortest paths.
 func leafSpine(t simkernel.Transport, seed uint64) netExample {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
@@ -130,7 +130,7 @@ func leafSpine(t simkernel.Transport, seed uint64) netExample {
 	return e
 }
 
-// runMoving simulates an example whose paths move, with given domains (nil: one) and workers.
+// runMoving simulates an example whose paths move, with the given domains (one if nil) and workers.
 func runMoving(t testing.TB, e *netExample, b BufferParams, m Forwarding, domainOf []int32, workers int) (*Network, *Results) {
 	t.Helper()
 	n := newExampleNetwork(t, e, b, 7)
@@ -157,8 +157,8 @@ func transportOf(seed uint64) simkernel.Transport {
 	return simkernel.Transport(seed) % (simkernel.CUBIC + 1)
 }
 
-// Without events, ECMP and flowlets that never end are the network whose paths do not move, to the bit. So is
-// a cable that goes down where no flow is.
+// Without events, ECMP and flowlets that never end yield the results of a network with fixed paths, bit by
+// bit. The same holds if a cable without flows goes down.
 func TestMovesThatChangeNothing(t *testing.T) {
 	for seed := range uint64(60) {
 		e := leafSpine(transportOf(seed), seed)
@@ -189,8 +189,8 @@ func TestMovesThatChangeNothing(t *testing.T) {
 	}
 }
 
-// Every balance, and events, yield the same results for any domains and workers, and lose or deliver every
-// packet.
+// With every balance and with events, results are the same for any domains and workers, and every packet is
+// lost or delivered.
 func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 	var lost, again, reordered int64
 	for seed := range uint64(56) {
@@ -224,8 +224,8 @@ func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 	}
 }
 
-// Sprayed packets differ by at most one over the equal links of a switch, and a link loses its share of the
-// packets that it sends within five standard deviations.
+// The numbers of sprayed packets on the equal links of a switch differ by at most one. A link loses its share
+// of the packets within five standard deviations.
 func TestSharesOfSprayAndLoss(t *testing.T) {
 	for seed := range uint64(10) {
 		e := leafSpine(simkernel.DCTCP, 4*seed)
@@ -290,8 +290,8 @@ func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m F
 	return b, m
 }
 
-// Flows that wait for others start when these end, on paths that move as well, and yield the same results for
-// any domains and workers, and as the same starts given as an open loop.
+// Flows that wait for others start when these end, also on paths that move. Results are the same for any
+// domains and workers, and as with the same starts in an open loop.
 func TestLoopsOnPathsThatMove(t *testing.T) {
 	var lost, waited int64
 	for seed := range uint64(60) {
@@ -329,7 +329,7 @@ func TestLoopsOnPathsThatMove(t *testing.T) {
 	}
 }
 
-// waitAtRandom lets flows wait for earlier ones.
+// waitAtRandom makes flows wait for random earlier ones.
 func waitAtRandom(e *netExample, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 13))
 	f := &e.flows
@@ -343,7 +343,7 @@ func waitAtRandom(e *netExample, seed uint64) {
 	}
 }
 
-// The ends of a cable that is down stop using it before the routes change, where they have another link.
+// The ends of a cable that is down stop using it before the routes change, if they have another link.
 func TestLocalRepair(t *testing.T) {
 	for _, balance := range []Balance{ECMP, Spray} {
 		var lost [2]int64
@@ -363,9 +363,9 @@ func TestLocalRepair(t *testing.T) {
 	}
 }
 
-// Where the path over one spine is slow behind it, flows leave it: most with CONGA, to which it is reported;
-// some with PLB, when their packets are marked, and with flowlets, of which slow senders make more. ECMP
-// stays.
+// If a path is slow behind its spine, flows leave it. Most leave it with CONGA, which receives its metric.
+// Some leave it with PLB, when their packets are marked, and with flowlets, of which slow senders make more.
+// ECMP stays.
 func TestRemoteCongestion(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4)} // leaves 0, 1 and spines 2, 3
 	cable := func(a, b int, bps int64) {

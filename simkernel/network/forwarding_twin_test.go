@@ -11,9 +11,9 @@ import (
 	"parsimon/simkernel/network/faults"
 )
 
-// twinMoves is Forwarding in the twin of networks with buffers, in one time order and without any state that
-// could be derived: balances, cables that go down, and how senders and receivers recover. Shares of losses,
-// and rates, are not in it.
+// twinMoves implements Forwarding for the twin with buffers: balances, cables that go down, and the recovery
+// of senders and receivers. It processes events in one order of time and stores nothing that can be derived.
+// It does not support shares of losses or changed rates.
 type twinMoves struct {
 	Forwarding
 	hashes   balancing // its hash functions
@@ -29,8 +29,8 @@ type twinMoves struct {
 	work     []twinWork      // by link
 }
 
-// twinWork is what an adaptive switch thinks that a port with PFC has to send: packets, and for how long it
-// was paused while there were any.
+// twinWork is the work that an adaptive switch attributes to a port with PFC: its packets, and the time for
+// which it was paused while it had any.
 type twinWork struct {
 	untilPS, sincePS int64
 	pauses           int
@@ -51,7 +51,7 @@ func (m *twinMoves) toggle(link int32, pause bool, nowPS int64) {
 	}
 }
 
-// left is how long a port sends what it has.
+// left returns the time that a port needs to send its packets.
 func (m *twinMoves) left(link int32, nowPS int64) int64 {
 	w := m.work[link]
 	if w.pauses > 0 {
@@ -69,7 +69,7 @@ func (m *twinMoves) give(n *Buffered, link int32, bytes, nowPS int64) {
 	w.untilPS = fromPS + m.left(link, nowPS) + n.ports[link].wire.PS(bytes)
 }
 
-// twinMovesFlow is what a flow has beside bufferedFlow.
+// twinMovesFlow is the state of a flow that bufferedFlow does not have.
 type twinMovesFlow struct {
 	got, acked          map[int64]bool
 	highest             int64
@@ -109,7 +109,7 @@ func (m *twinMoves) avoids(link int32, nowPS int64) bool {
 	return m.RepairNS > 0 && (m.down(link, at, at) || m.down(link^1, at, at))
 }
 
-// place says which port what arrives over a link gets; false if it is lost.
+// place chooses the port for an arrival over a link. It returns false if the arrival is lost.
 func (m *twinMoves) place(n *Buffered, port int32, k *bufferedPacket, nowPS int64, over int32) (int32, bool) {
 	path := k.flow.path
 	node := n.links[over].DstNode
@@ -299,7 +299,7 @@ func (m *twinMoves) leastCongested(n *Buffered, f *bufferedFlow, links []int32, 
 	panic("no link is the least congested")
 }
 
-// sent follows the sending of a packet.
+// sent updates the state after a packet was sent.
 func (m *twinMoves) sent(f *bufferedFlow, k *bufferedPacket) {
 	x := m.flow(f)
 	if m.Balance == PLB {
@@ -323,7 +323,8 @@ func (m *twinMoves) goBack(f *bufferedFlow) {
 	f.nxt = f.una
 }
 
-// receiveData answers a packet, in any order but with ECMP; false if it does not.
+// receiveData answers a packet. It accepts packets in any order, except with ECMP. It returns false if it
+// sends no answer.
 func (m *twinMoves) receiveData(n *Buffered, k *bufferedPacket, nowPS int64) bool {
 	f := k.flow
 	x := m.flow(k.flow)
@@ -435,10 +436,10 @@ func (m *twinMoves) countRound(f *bufferedFlow, x *twinMovesFlow, k *bufferedPac
 	x.roundEnds = f.nxt
 }
 
-// Networks whose paths move agree with a simulation that is slow and obvious: FCTs, packets that were
-// overtaken, what each link carried and lost, and all counts, with every balance and both kinds of receivers,
-// also of single switches, with and without a cable that goes down, before and after routes know, with
-// classes from seed 180 and with PFC from seed 270 on.
+// Networks whose paths move agree with a slow and obvious simulation: FCTs, overtaken packets, the traffic
+// and losses of each link, and all counts. The cases have every balance, also of single switches, both kinds
+// of receivers, and cables that go down, before and after routes change. Seeds from 180 on have classes, and
+// seeds from 270 on PFC.
 func TestMovesAgreeWithTwin(t *testing.T) {
 	var lost, again, pausedNS int64
 	for seed := range uint64(390) {

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// Without this test the table of hooks in the package comment would grow old. A feature is called at the
-// listed points and nowhere else: the table has every call of a part's method, by the function that calls it.
+// Without this test the table of hooks in the package comment would become outdated. A feature is called at
+// the listed points and nowhere else: the table has every call of a part's method, by the function that calls
+// it.
 func TestHooksAreListed(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {

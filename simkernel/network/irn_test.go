@@ -92,9 +92,9 @@ func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket,
 	n.scheduleSend(port, max(nowPS, p.freePS))
 }
 
-// Selective recovery agrees with the slow twin in every bit, and obeys the laws: all is delivered once, what
-// was sent was delivered, dropped or discarded, and domains and workers change nothing. It discards less than
-// going back does.
+// Selective recovery agrees with the slow twin in every bit. It obeys the laws: everything is delivered once,
+// every packet that was sent was delivered, dropped or discarded, and results do not depend on domains or
+// workers. It discards fewer packets than go-back-N.
 func TestIRNAgreesWithTwin(t *testing.T) {
 	var all, back Losses
 	for _, kind := range simkernel.PacedTransports() {

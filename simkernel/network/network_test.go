@@ -15,9 +15,8 @@ import (
 	"parsimon/simkernel/linkcase"
 )
 
-// A lone flow takes exactly its ideal, on any path and with any transport, when its window never binds
-// and its transport takes nothing amiss: neither the queue that it makes at a slower link, nor a long
-// way there and back.
+// A lone flow has exactly its ideal FCT, on any path and with any transport, if its window never binds and
+// its transport does not react to the queue at a slower link or to a long round trip.
 func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 	for seed := range uint64(500) {
 		e := randomNetworkOf(kerneltest.Paced(seed), seed)
@@ -49,7 +48,7 @@ func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
 	}
 }
 
-// No flow beats its ideal, no wait is negative, and a flow of one packet loses at least its waits.
+// No FCT is below its ideal, no wait is negative, and a flow of one packet is delayed by at least its waits.
 func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 	waited := false
 	for seed := range uint64(300) {
@@ -81,7 +80,7 @@ func TestNetworkNeverBeatsTheIdeal(t *testing.T) {
 	}
 }
 
-// Every byte sent is delivered, and acknowledged, once; nothing is left in the network.
+// Every byte that is sent is delivered and acknowledged once. Nothing is left in the network.
 func TestNetworkConservesBytes(t *testing.T) {
 	marked := int64(0)
 	for seed := range uint64(300) {
@@ -109,8 +108,8 @@ func TestNetworkConservesBytes(t *testing.T) {
 	}
 }
 
-// The results do not depend on how nodes are spread over domains, on the number of workers, nor on the chunks
-// in which the flows come; with limited buffers neither.
+// The results do not depend on the assignment of nodes to domains, the number of workers or the chunks in
+// which the flows arrive, with and without limited buffers.
 func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 	for seed := range uint64(240) {
 		e := randomNetworkOf(kerneltest.Paced(seed), seed)
@@ -151,7 +150,7 @@ func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
 	}
 }
 
-// Paths longer than the flow table was laid out for move everything in the network.
+// If a path is longer than the flow table has room for, all entries of the flows in the network move.
 func TestNetworkWidensForLongPaths(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 42)}
 	e.hosts[0] = true
@@ -178,7 +177,7 @@ func TestNetworkWidensForLongPaths(t *testing.T) {
 	}
 }
 
-// A network of one queue is a link case and yields the same results, flow by flow; with timers, where no
+// A network of one queue yields the results of its link case, flow by flow. With timers, this holds if no
 // window is full.
 func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 	marked := int64(0)
@@ -224,8 +223,8 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 	}
 }
 
-// oneQueue makes the same case for both: sources with their own cables to one switch, whose link to
-// the one destination is the target, or two hosts and a cable, a first hop.
+// oneQueue makes the same case for both simulators. The sources have separate cables to a switch whose link
+// to the only destination is the target. For a first hop, there are two hosts and a cable.
 func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
 	e := netExample{params: p}
@@ -281,7 +280,7 @@ func oneQueue(rng *rand.Rand, p simkernel.Params) (linkcase.Case, netExample) {
 	return c, e
 }
 
-// The memory of a network follows the flows in it: a long trace of short flows needs a few slots.
+// The memory of a network depends on the flows in it: a long trace of short flows needs few slots.
 func TestNetworkForgetsFlows(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true}}
 	e.links = []Link{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}}
@@ -358,8 +357,8 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 	}
 }
 
-// A simulation that ends early has the flows that end before then, and what the others have left: a flow
-// alone has sent at the rate of its link until a round trip ago.
+// A simulation that ends early has the flows that end before that time, and the remaining bytes of the
+// others. A flow alone has sent at the rate of its link until one round trip ago.
 func TestEnd(t *testing.T) {
 	links := []Link{{0, 1, 1e10, 1000}, {1, 0, 1e10, 1000}, {1, 2, 1e10, 1000}, {2, 1, 1e10, 1000}}
 	chunks := []*Flows{{SizeBytes: []int64{50_000, 4e6, 1000}, StartNS: []int64{0, 200_000, 1_100_000},

@@ -8,8 +8,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// Without more than 64 bits the sum of a flow's waits wraps when its packets wait for hours: 180 packets that
-// wait for 16 hours each have waited 2^63 ps.
+// With 64 bits, the sum of a flow's waits would overflow if its packets wait for hours: 180 packets that wait
+// for 16 hours each have waited 2^63 ps.
 func TestWaitsOfAFlowDoNotWrap(t *testing.T) {
 	var s hopStat
 	want := new(big.Int)
@@ -29,8 +29,8 @@ func TestWaitsOfAFlowDoNotWrap(t *testing.T) {
 	}
 }
 
-// A link of 10 kbps that 19,980 packets of 60 KB wait for: their mean wait is half of the time that it takes
-// to send them.
+// 19,980 packets of 60 KB wait for a link of 10 kbps. Their mean wait is half of the time that it takes to
+// send all of them.
 func TestMeanWaitOfAnOverloadedLink(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
 	e.params.PayloadBytes = 60_000

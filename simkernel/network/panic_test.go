@@ -8,8 +8,8 @@ import (
 	"parsimon/simkernel/kerneltest"
 )
 
-// A panic of the goroutine that reads flows, or of the one that passes on results, is the error of the
-// simulation. Without it, one impossible row in a lake from an untrusted source ends the process.
+// A panic of the goroutine that reads flows, or of the one that passes on results, becomes the error of the
+// simulation. Otherwise, one impossible row in a lake from an untrusted source would end the process.
 func TestPanicOfAGoroutineIsAnError(t *testing.T) {
 	e := randomNetworkOf(kerneltest.Paced(3), 3)
 	for name, run := range map[string]func() error{

@@ -22,8 +22,8 @@ type twinPFC struct {
 	leftPS int64
 }
 
-// A twinPFCOf is what is known of a class of a link. What comes over the link is counted at its destination,
-// which has asked for a pause if it is pausing, and the rest is the source's.
+// A twinPFCOf is the state of a class of a link. The destination of the link counts the packets that arrive
+// over it; pausing means that it has requested a pause. The other fields belong to the source.
 type twinPFCOf struct {
 	headroom, reserve, inBytes, hdrm int64
 	alpha                            float64
@@ -31,7 +31,7 @@ type twinPFCOf struct {
 	sincePS, pausedPS, lookPS        int64
 }
 
-// Items of events that are no packets: a pause of class q is -1 - 2q, its end -2 - 2q.
+// These are items of events that are not packets: a pause of class q is -1 - 2q, and its end is -2 - 2q.
 func pauseItem(class int, pause bool) int32 {
 	if pause {
 		return int32(-1 - 2*class)
@@ -136,7 +136,7 @@ func (q *twinPFC) leave(k *bufferedPacket, nowPS int64) {
 	q.leftPS = nowPS
 }
 
-// resume compares with thresholds when all that leaves at a time has left.
+// resume compares the counts with the thresholds after all packets that leave at this time have left.
 func (q *twinPFC) resume(n *Buffered) {
 	for _, l := range q.left {
 		link := l[0]
@@ -189,7 +189,7 @@ func (q *twinPFC) look(n *Buffered, link int32, class int, atPS int64) {
 	}
 }
 
-// watch drops a queue that was paused for the time of the watchdog, and later obeys pauses again.
+// watch drops a queue that has been paused for the watchdog's time. Later the port obeys pauses again.
 func (q *twinPFC) watch(n *Buffered, link int32, class int, nowPS int64) {
 	of := q.of(link, class)
 	p := &n.ports[link]
@@ -225,7 +225,7 @@ func (q *twinPFC) watch(n *Buffered, link int32, class int, nowPS int64) {
 	}
 }
 
-// pausedNS is how long classes of a link were paused.
+// pausedNS returns the time for which classes of a link were paused.
 func (n *Buffered) pausedNS(link int32) (ns int64) {
 	for _, of := range n.pfc.links[link] {
 		ns += of.pausedPS / simkernel.PSPerNS
@@ -233,7 +233,7 @@ func (n *Buffered) pausedNS(link int32) (ns int64) {
 	return ns
 }
 
-// pfcExample is a random network without circles of links, in which pauses cannot wait for each other.
+// pfcExample is a random network without cycles of links, so pauses cannot wait for each other.
 func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.Rand, ok bool) {
 	e = randomNetworkOf(kind, seed)
 	rng = rand.New(rand.NewPCG(seed, 77))
@@ -241,8 +241,7 @@ func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.
 	return e, rng, len(e.links)/2 == len(e.hosts)-1
 }
 
-// pfcBuffer draws a buffer that is small for the network: bytes of shared pool at the switch with the most
-// ports.
+// pfcBuffer draws a buffer whose shared pool is small at the switch with the most ports.
 func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) BufferParams {
 	packet := e.params.PayloadBytes + e.params.HeaderBytes
 	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
@@ -262,8 +261,8 @@ func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) Buff
 	return b
 }
 
-// With PFC the network agrees with the slow one in every bit, also where headroom is too small and packets
-// are dropped, and divided among domains and workers.
+// With PFC, the network agrees with the slow simulator in every bit, for any domains and workers, also if
+// headroom is too small and packets are dropped.
 func TestPFCAgreesWithTwin(t *testing.T) {
 	cases := uint64(250)
 	if testing.Short() {
@@ -323,8 +322,8 @@ func randomDomains(rng *rand.Rand, nodes int) []int32 {
 	return of
 }
 
-// With enough headroom nothing is dropped, and so nothing is sent twice; at the end no port is paused and no
-// buffer counts a byte. A buffer that never fills pauses nobody and changes nothing.
+// With enough headroom nothing is dropped, so nothing is sent twice. At the end no port is paused and all
+// buffers are empty. A buffer that never fills causes no pauses and does not change results.
 func TestPFCLaws(t *testing.T) {
 	paused := 0
 	for _, kind := range simkernel.PacedTransports() {
@@ -370,8 +369,8 @@ func TestPFCLaws(t *testing.T) {
 	}
 }
 
-// An incast over a Clos of two spines: pauses spread to the spines and to the senders, no packet is lost,
-// every flow ends, and neither domains nor workers change a bit.
+// In an incast over a Clos network of two spines, pauses spread to the spines and to the senders. No packet
+// is lost, every flow finishes, and results do not depend on domains or workers.
 func TestPFCClos(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4+2+12)} // 4 leaves, 2 spines, 12 hosts
 	e.params.MarkBytesPerGbps = 1 << 20
@@ -419,13 +418,13 @@ func TestPFCClos(t *testing.T) {
 	}
 }
 
-// Two hosts send to a third, all at 10 Gbps and 1 µs apart from the switch, whose threshold is one byte. Each
+// Two hosts send to a third over links of 10 Gbps and 1 µs. The threshold of the switch is one byte. Each
 // step is worked out by hand: a packet takes 838.4 ns, a pause frame 51.2 ns, and the reserve of 4,096 B
 // holds three packets.
 //
 // The fourth packet of a host that has to wait crosses the threshold. Until then packets 1, 2, … of both
-// arrive at 1,838.4 + k × 838.4 ns, and one of them is sent in that time: the queue grows by one packet each
-// 838.4 ns, alternately of one host and the other.
+// hosts arrive at 1,838.4 + k × 838.4 ns, and one of them is sent in that time. The queue therefore grows by
+// one packet each 838.4 ns, alternately from either host.
 func TestPFCByHand(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
 	e.params.MarkBytesPerGbps = 1 << 20
@@ -439,8 +438,8 @@ func TestPFCByHand(t *testing.T) {
 	if l := n.Losses(); l.Sent != 80 || l.Delivered != 80 {
 		t.Errorf("%+v", l)
 	}
-	// 80 packets leave without a gap, since the switch always has some: the last is delivered after 81
-	// packets and 2 µs.
+	// The switch always has packets, so 80 packets leave without a gap. The last is delivered after the time
+	// of 81 packets and 2 µs.
 	got := slices.Max(r.FCTNS)
 	if got != 69_911 { // 81 × 838.4 + 2,000 = 69,910.4
 		t.Errorf("the last flow takes %d ns", got)
@@ -472,8 +471,8 @@ func TestPFCRefuses(t *testing.T) {
 	}
 }
 
-// A buffer that cannot hold the default headroom is divided all the same: it drops packets, and every flow
-// ends.
+// A buffer that is too small for the default headroom is divided nevertheless: it drops packets, and every
+// flow finishes.
 func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 	for seed := range uint64(20) {
 		e := randomNetworkOf(simkernel.DCTCP, seed)
@@ -512,8 +511,8 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 	}
 }
 
-// What can wait at a port before drops, or before pauses of other switches: two racks of two hosts below one
-// switch.
+// Rooms returns the bytes that can wait at a port before drops, or before other switches are paused. The
+// network is two racks of two hosts below one switch.
 func TestRooms(t *testing.T) {
 	var links []Link
 	for _, c := range [][2]int32{{0, 4}, {1, 4}, {2, 5}, {3, 5}, {4, 6}, {5, 6}} {
@@ -549,8 +548,8 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// Pauses of links whose delays change have an end, and results do not depend on the domains: a frame that is
-// sent later does not overtake the one before, and takes the delay that the link has when it is sent.
+// Pauses of links whose delays change end, and results do not depend on the domains. A frame that is sent
+// later does not overtake an earlier one. Its delay is that of the link when it is sent.
 func TestPausesWithChangingDelays(t *testing.T) {
 	var paused int64
 	for seed := range uint64(40) {

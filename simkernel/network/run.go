@@ -14,7 +14,8 @@ import (
 // processors. If finished is not nil, Run calls it for a few thousand flows at a time, in the order of their
 // delivery. It calls it from another goroutine, but from one at a time. The Results are valid until the call
 // returns. The simulation ends with an error if a row of the workload is invalid, if its source or finished
-// returns an error, or if ctx ends. So do panics of any goroutine, which are returned as *together.Panic.
+// returns an error, or if ctx ends. A panic of any goroutine also ends it, and is returned as
+// *together.Panic.
 func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) error) error {
 	return n.run(ctx, min(workers, runtime.GOMAXPROCS(0)), nil, finished)
 }

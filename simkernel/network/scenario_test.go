@@ -21,10 +21,10 @@ import (
 	"parsimon/simkernel"
 )
 
-// The paper's own ns-3 runs, found beside the repository.
+// These are the paper's ns-3 runs, in a folder beside the repository.
 const referenceDir = "../../shared/reference"
 
-// scenario is a reference workload with ns-3's results for one transport: trueFCT and trueIdeal are -1 where
+// scenario is a reference workload with ns-3's results for one transport. trueFCT and trueIdeal are -1 where
 // ns-3 has none.
 type scenario struct {
 	params             simkernel.Params
@@ -166,7 +166,7 @@ func readColumns(t testing.TB, path string) map[string][]int64 {
 	return columns
 }
 
-// route gives every flow a shortest path, each node choosing by its own salted hash of the flow.
+// route gives every flow a shortest path. Each node chooses by its own salted hash of the flow.
 func (s *scenario) route(seed uint64) *Flows {
 	links := make([][]int32, len(s.hosts)) // leaving each node
 	for l, link := range s.links {
@@ -279,9 +279,9 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// TestNetworkAgainstNS3 compares Network with the paper's ns-3: on one scenario and one draw of the
-// paths; with PARSIMON_LONG=1 on three, and on PARSIMON_SEEDS (3) draws of each, which takes
-// minutes; with PARSIMON_LONG=47,1001 on some of them.
+// TestNetworkAgainstNS3 compares Network with the paper's ns-3, on one scenario and one draw of the paths.
+// With PARSIMON_LONG=1 it uses three scenarios and PARSIMON_SEEDS (3) draws of each, which takes minutes.
+// PARSIMON_LONG=47,1001 selects scenarios.
 func TestNetworkAgainstNS3(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -312,8 +312,8 @@ func TestNetworkAgainstNS3(t *testing.T) {
 	}
 }
 
-// TestTransportsAgainstNS3 does so for the other transports: on the beginning of a scenario; with
-// PARSIMON_LONG=1 on all of two, and on PARSIMON_SEEDS (1) draws of the paths.
+// TestTransportsAgainstNS3 compares the other transports, on the beginning of a scenario. With
+// PARSIMON_LONG=1 it uses all of two scenarios and PARSIMON_SEEDS (1) draws of the paths.
 func TestTransportsAgainstNS3(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -339,7 +339,7 @@ func TestTransportsAgainstNS3(t *testing.T) {
 	}
 }
 
-// cut keeps that many flows, and the results of those that hardly overlap with later ones.
+// cut keeps the given number of first flows, and the results of those that hardly overlap with later ones.
 func (s *scenario) cut(flows int) {
 	if flows >= len(s.src) {
 		return
@@ -372,8 +372,8 @@ func (s *scenario) against(t *testing.T, seeds int) {
 	}
 }
 
-// compare gives the relative errors of the slowdowns' quantiles, and how large they may be. ns-3
-// chose its own equal-cost paths, one draw of many, so limits are meant for the mean over seeds.
+// compare returns the relative errors of the quantiles of slowdown, and their limits. ns-3 chose its own
+// equal-cost paths, which are one draw of many, so the limits apply to the mean over seeds.
 func (s *scenario) compare(fcts []int64) (names []string, limits, errs []float64) {
 	add := func(name string, limit, q float64, low, high int64) {
 		x := s.slowdowns(fcts, low, high)

@@ -16,12 +16,13 @@ import (
 )
 
 // BenchmarkSpeedup computes the speed-up of more workers than a machine has cores. One worker simulates the
-// domains of that many, which yields the items of each domain in each step, the processor time of an item and
-// of a step of a domain, and the time between epochs, when one worker acts alone. The schedule of package
-// workers is then followed with these. Two workers show how much dearer an item becomes if its packet comes
-// from another core; that grows with the share of neighbors that other workers have. Their processor time has
-// their waits in it, too, so this yields the least speed-up; items that cost no more than with one worker
-// yield the most. Two workers are measured, to compare both with them.
+// domains of that many. This yields the items of each domain in each step, the processor time of an item and
+// of a step of a domain, and the time between epochs, in which one worker acts alone. The schedule of package
+// workers is then computed from these values. Runs with two workers show how much more expensive an item
+// becomes if its packet comes from another core. This cost grows with the share of neighbors that belong to
+// other workers. Their processor time includes their waits, so this yields a lower bound of the speed-up.
+// Items that cost no more than with one worker yield an upper bound. The measured speed-up of two workers is
+// compared with both bounds.
 func BenchmarkSpeedup(b *testing.B) {
 	for _, c := range []*clos{newClos(2, 8), newClos(8, 16), newClos(8, 48)} {
 		params := simkernel.DefaultParams()
@@ -52,9 +53,9 @@ func BenchmarkSpeedup(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers reports how much faster two workers are than one, and as a bound of that how much more two
-// networks at once do, which share nothing but the machine. It runs all alternately; the figures are medians
-// of the ratios.
+// BenchmarkWorkers reports how much faster two workers are than one. As a bound, it also reports the speed-up
+// of simulating two networks at once, which share only the machine. It runs all alternately and reports
+// medians of the ratios.
 func BenchmarkWorkers(b *testing.B) {
 	for _, c := range []*clos{newClos(2, 8), newClos(8, 16), newClos(8, 48)} {
 		params := simkernel.DefaultParams()
@@ -99,7 +100,7 @@ func cpuTime(clock int32) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// A trace is what the domains did in each epoch of a simulation.
+// A trace has the work of the domains in each epoch of a simulation.
 type trace struct {
 	net     *Network
 	epochs  [][][]int32 // items by epoch, step and domain
@@ -179,7 +180,7 @@ const (
 	foreignItem = 1.4 // cost of an item of another worker's domain: measured, 50 ns instead of 36
 )
 
-// with returns the ns that a number of workers take, if an item is that much dearer with two.
+// with returns the time, in ns, that a number of workers take, if an item costs this factor more with two.
 func (t *trace) with(count int, dearer float64) (ns float64) {
 	dearer = 1 + (dearer-1)*2*(1-1/float64(count))
 	var owned [][]int32
@@ -209,8 +210,8 @@ func (t *trace) with(count int, dearer float64) (ns float64) {
 	return ns
 }
 
-// follow returns the ns of an epoch: the worker whose clock is least simulates the next of its domains that
-// can be.
+// follow returns the time of an epoch, in ns. The worker whose clock is least simulates the next of its
+// domains that can be simulated.
 func (t *trace) follow(epoch [][]int32, owned [][]int32, owners []int32, dearer float64) float64 {
 	domains := t.net.domains
 	clock := make([]float64, len(owned))

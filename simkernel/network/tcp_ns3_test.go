@@ -38,7 +38,7 @@ func (c *tcpCase) flow(sizeBytes, startNS int64, path ...int32) {
 	f.PathEnds = append(f.PathEnds, int32(len(f.PathLinks)))
 }
 
-// poisson calls add with sizes and starts: log-normal sizes of 1.6 log units, at most a megabyte.
+// poisson calls add for flows that start at random times and have log-normal sizes (σ = 1.6), at most 1 MB.
 func poisson(rng *rand.Rand, count int, perSecond float64, add func(sizeBytes, startNS int64)) {
 	at := 0.0
 	for range count {
@@ -49,9 +49,9 @@ func poisson(rng *rand.Rand, count int, perSecond float64, add func(sizeBytes, s
 }
 
 // tcpCases are a dumbbell of 16 + 16 hosts around a link of 10 Gbps with 70% load, 20 incasts of 32 hosts
-// with 64 KB each, and four racks of eight with 40 Gbps to one spine switch, 40% load. Cables differ in
-// length by up to 20%: with equal ones packets arrive in phase, and the order of events decides whose are
-// dropped (Floyd and Jacobson, CCR 21(2), 1991).
+// with 64 KB each, and four racks of eight hosts with 40 Gbps to one spine switch and 40% load. Cables differ
+// in length by up to 20%. With equal cables packets arrive in phase, and the order of events decides which
+// are dropped (Floyd and Jacobson, CCR 21(2), 1991).
 func tcpCases(seed uint64) []*tcpCase {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	lengths := rand.New(rand.NewPCG(seed, 2))
@@ -107,7 +107,7 @@ func tcpCases(seed uint64) []*tcpCase {
 	return []*tcpCase{dumbbell, incast, clos}
 }
 
-// ours simulates the case by the Network.
+// ours simulates the case with Network.
 func (c *tcpCase) ours(t *testing.T, kind simkernel.Transport) (fctNS []int64, drops int64) {
 	e := c.netExample
 	e.params = simkernel.ParamsOf(kind)
@@ -115,7 +115,7 @@ func (c *tcpCase) ours(t *testing.T, kind simkernel.Transport) (fctNS []int64, d
 	e.params.AckBytes = 42 // IP, TCP without options, and PPP
 	e.params.TCP.MinTimeoutNS = c.minTimeoutNS
 	e.params.TCP.DelayedAckNS = 1e6
-	// So that each port has its own part: alpha times what is free of a buffer a thousand times as large.
+	// A small alpha of a buffer that is 1,024 times as large gives each port a separate part.
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 1024 * c.queueBytes, Alpha: 1.0 / 1024}, nil, 1, 1000)
 	fctNS = make([]int64, len(c.flows.StartNS))
 	for i, row := range r.Row {
@@ -124,7 +124,7 @@ func (c *tcpCase) ours(t *testing.T, kind simkernel.Transport) (fctNS []int64, d
 	return fctNS, n.Losses().Dropped
 }
 
-// ns3 simulates the case by a program of testdata.
+// ns3 simulates the case with a program in testdata.
 func (c *tcpCase) ns3(t *testing.T, program, kind string, markBytes int64) (fctNS []int64, drops int64) {
 	file := filepath.Join(t.TempDir(), c.name)
 	text := &bytes.Buffer{}
@@ -163,7 +163,7 @@ func (c *tcpCase) ns3(t *testing.T, program, kind string, markBytes int64) (fctN
 	return fctNS, drops
 }
 
-// compileNS3 compiles a program of testdata, or skips the test.
+// compileNS3 compiles a program in testdata, or skips the test.
 func compileNS3(t *testing.T) (program string) {
 	if _, err := os.Stat("/usr/include/ns3/internet-module.h"); err != nil {
 		t.Skip("no ns-3 with TCP here: apt-get install libns3-dev (3.37)")
@@ -182,9 +182,9 @@ func compileNS3(t *testing.T) (program string) {
 	return program
 }
 
-// FCTs and drops of TCP are near those of ns-3, on a dumbbell, an incast and a leaf–spine network, seeds 1 to
-// 3 together: p50, p90 and p99 within 10%, drops within 15%. The table is that of datasets/results/tcp.md,
-// which says where they are not.
+// FCTs and drops of TCP are close to those of ns-3 on a dumbbell, an incast and a leaf–spine network, with
+// seeds 1 to 3 together: p50, p90 and p99 within 10%, drops within 15%. datasets/results/tcp.md has the
+// table, and the exceptions.
 func TestTCPAgainstNS3(t *testing.T) {
 	if os.Getenv("PARSIMON_LONG") == "" {
 		t.Skip("takes minutes: PARSIMON_LONG=1")

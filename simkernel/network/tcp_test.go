@@ -9,8 +9,8 @@ import (
 	"parsimon/simkernel/kerneltest"
 )
 
-// twoHosts is a flow of that number of packets from one host over a switch to another, all at 10 Gbps and 100
-// µs apart.
+// twoHosts is a flow of the given number of packets from one host over a switch to another. Both links have
+// 10 Gbps and 100 µs.
 func twoHosts(kind simkernel.Transport, packets int64) netExample {
 	return netExample{
 		params: simkernel.ParamsOf(kind), hosts: []bool{true, true, false},
@@ -19,8 +19,8 @@ func twoHosts(kind simkernel.Transport, packets int64) netExample {
 	}
 }
 
-// Slow start of 40 packets by hand. A packet takes 838.4 ns on a link, an ACK 48 ns; the round trip is
-// 401.7728 µs.
+// Slow start of 40 packets, computed by hand. A packet takes 838.4 ns on a link, an ACK 48 ns; the round trip
+// is 401.7728 µs.
 //
 // With an ACK for each packet: 10 packets, then 20, the last 10 from 2 round trips on, one after the other.
 // With an ACK for the first and then for every second: 10 packets, 2 for the first ACK and 3 for each of the
@@ -52,8 +52,8 @@ func TestClockedSlowStartByHand(t *testing.T) {
 	}
 }
 
-// Two hosts fill a port that holds three packets and no more: losses are found by duplicate ACKs, without a
-// timeout, and all arrives.
+// Two hosts fill a port that holds only three packets. Losses are found by duplicate ACKs, without a timeout,
+// and everything arrives.
 func TestClockedFastRetransmit(t *testing.T) {
 	e := netExample{params: simkernel.ParamsOf(simkernel.NewReno), hosts: []bool{true, true, true, false}}
 	for h := range int32(3) {
@@ -67,7 +67,7 @@ func TestClockedFastRetransmit(t *testing.T) {
 	}
 }
 
-// All of a flow's last packets are lost, and no packet behind them shows it: each takes an ACK that its
+// All of a flow's last packets are lost, and no later packet reveals it. Each would need an ACK that its
 // receiver delays by 40 ms. A timeout ends that 200 ms after the first such ACK.
 func TestClockedTailIsLost(t *testing.T) {
 	for _, kind := range simkernel.AckClockedTransports() {
@@ -83,9 +83,9 @@ func TestClockedTailIsLost(t *testing.T) {
 	}
 }
 
-// With TCP every flow ends, not before its ideal; every packet is delivered once; what was sent was
-// delivered, dropped or discarded; nothing remains; and neither domains nor workers nor chunks change a bit.
-// With PFC nothing is dropped.
+// With TCP every flow finishes, and not before its ideal FCT. Every packet is delivered once. Every packet
+// that was sent was delivered, dropped or discarded. Nothing remains in the network, and results do not
+// depend on domains, workers or chunks. With PFC nothing is dropped.
 func TestClockedLaws(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.AckClockedTransports() {

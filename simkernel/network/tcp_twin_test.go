@@ -23,7 +23,7 @@ type twinTCP struct {
 	highest int64          // 1 + the highest of got
 }
 
-// A delayedACK is sent at a time at the latest; its packet is the data packet that it answers.
+// A delayedACK is an ACK with the latest time at which it is sent, and the data packet that it acknowledges.
 type delayedACK struct {
 	port   int32
 	atPS   int64
@@ -64,7 +64,7 @@ func (f *bufferedFlow) pipe() (count int64) {
 	return count
 }
 
-// nextSeg is NextSeg; f.known if it is a new packet.
+// nextSeg is NextSeg of RFC 6675. It returns f.known for a new packet.
 func (f *bufferedFlow) nextSeg() int64 {
 	for k := max(f.una, f.again); k < f.known; k++ { // rule 1
 		if !f.sacked[k] && f.lost[k] {
@@ -82,7 +82,7 @@ func (f *bufferedFlow) nextSeg() int64 {
 	return f.known
 }
 
-// handOver gives the NIC what the window allows.
+// handOver hands to the NIC the packets that the window allows.
 func (n *Buffered) handOver(f *bufferedFlow, nowPS int64) {
 	for k := f.nextSeg(); k < f.packets && (f.pipe()+1)*n.params.PayloadBytes <= f.tcp.Window(); k = f.nextSeg() {
 		again := k < f.known

@@ -12,9 +12,8 @@ import (
 	"parsimon/simkernel/kerneltest"
 )
 
-// The twin is the whole-network engine as one would first write it: one heap of events, packets as
-// objects, queues as slices. It shares the transport, the wires and the ideal FCT with the engine,
-// and nothing of its structure.
+// The twin is a simple simulator of the whole network, with one heap of events, packets as objects and queues
+// as slices. It shares only the transport, the wires and the ideal FCT with the engine.
 type netTwin struct {
 	params simkernel.Params
 	links  []Link
@@ -70,9 +69,8 @@ type twinPort struct {
 	served     int         // place in flows of the one served last
 }
 
-// A twinEvent is a packet's or a flow's arrival at a port (phase 0) or a look at whether the port
-// can send (phase 1): at equal times all arrivals come first, by the link they came over, and then
-// starts by row.
+// A twinEvent is the arrival of a packet or a flow at a port (phase 0), or a check whether the port can send
+// (phase 1). At equal times all arrivals come first, in the order of their links, and then starts by row.
 type twinEvent struct {
 	atPS   int64
 	phase  int
@@ -176,7 +174,7 @@ func runTwin(params simkernel.Params, links []Link, hosts []bool, flows *Flows) 
 	return w
 }
 
-// start starts a flow that waits for nothing any more.
+// start starts a flow that no longer waits.
 func (w *netTwin) start(f *twinFlow) {
 	f.left = -1
 	if len(f.path) == 0 {
@@ -317,7 +315,7 @@ func (w *netTwin) wire(k *twinPacket) int64 {
 	return k.payload + w.params.HeaderBytes
 }
 
-// marks says whether a port marks a packet that leaves so much behind.
+// marks reports whether a port marks a packet behind which this many bytes remain.
 func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 	from, always := w.params.MarkBytes(w.links[port].BandwidthBps, w.links[port].DelayNS)
 	if w.params.Transport.Traits().RandomMarks {
@@ -328,8 +326,8 @@ func (w *netTwin) marks(port int32, k *twinPacket, left int64) bool {
 	return left > from
 }
 
-// choose is the host's round robin: of the sendable flows the first that started after the one
-// served last, or else the first of all.
+// choose is the host's round robin. It returns the first sendable flow that started after the one served
+// last, or else the first sendable flow.
 func (w *netTwin) choose(p *twinPort, nowPS int64) *twinFlow {
 	var first *twinFlow
 	for _, f := range p.flows {
@@ -371,8 +369,8 @@ type netExample struct {
 	classes []Class // nil: none
 }
 
-// randomNetworkOf makes a connected network of switches with hosts, one cable each, and flows on
-// shortest-by-chance paths. It leans towards collisions: equal times, equal speeds, tiny windows.
+// randomNetworkOf makes a connected network of switches, hosts with one cable each, and flows on random
+// shortest paths. It favors coincidences: equal times, equal speeds and tiny windows.
 func randomNetworkOf(t simkernel.Transport, seed uint64) netExample {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	pick := func(of ...int64) int64 { return of[rng.IntN(len(of))] }
@@ -509,7 +507,7 @@ func newExampleNetwork(t testing.TB, e *netExample, b BufferParams, chunk int) *
 	return n
 }
 
-// runIn simulates an example with given domains (nil: one) and workers.
+// runIn simulates an example with the given domains (one if nil) and workers.
 func runIn(t testing.TB, e *netExample, b BufferParams, domainOf []int32, workers, chunk int) (*Network, *Results) {
 	t.Helper()
 	n := newExampleNetwork(t, e, b, chunk)
@@ -569,7 +567,7 @@ func TestNetworkAgreesWithTwin(t *testing.T) {
 	}
 }
 
-// A host with one long flow and hundreds of short ones: its list of flows is made compact.
+// The list of flows of a host with one long flow and hundreds of short ones is compacted.
 func TestNetworkBusyHostAgreesWithTwin(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, true, true, false}}
 	e.params.SetWindow(5000)

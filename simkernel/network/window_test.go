@@ -84,10 +84,10 @@ func (x *exchange) check(t *testing.T) {
 	}
 }
 
-// Two hosts that send long flows to each other slow each other down by the ACKs of the other direction and by
-// nothing else. If a fitted window had no room for the packets that an ACK waits behind on its way back, the
-// flows would wait for ACKs while their links are idle. If thresholds of delay did not count these waits,
-// TIMELY and Swift would slow down on their account.
+// Two hosts that send long flows to each other slow each other down only by the ACKs of the other direction.
+// If a fitted window had no room for the packets that an ACK waits behind on its way back, the flows would
+// wait for ACKs while their links are idle. If thresholds of delay did not include these waits, TIMELY and
+// Swift would slow down because of them.
 func TestTrafficInBothDirectionsCostsItsACKs(t *testing.T) {
 	bandwidths := []int64{1e9, 10e9, 25e9, 100e9, 400e9}
 	lengths := []int{1, 2, 3, 4, 5, 6}
@@ -121,8 +121,8 @@ func TestTrafficInBothDirectionsCostsItsACKs(t *testing.T) {
 }
 
 // With recovery from losses, an item has the lowest bits of its packet's number only. A window with more
-// packets than these bits tell apart is refused, also where it is fitted to the path. If it were not, an ACK
-// could be counted for another packet.
+// packets than these bits can distinguish is refused, also if it is fitted to the path. If it were not, an
+// ACK could be counted for another packet.
 func TestWindowsWithMorePacketsThanNumbersAreRefused(t *testing.T) {
 	x := exchange{params: simkernel.DefaultParams(), bps: []int64{800e9}, delayNS: 100e6, packets: 1 << 23}
 	x.params.SetWindow(simkernel.AutoWindow)

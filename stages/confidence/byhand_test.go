@@ -37,8 +37,8 @@ func TestCellsOfSlowdowns(t *testing.T) {
 	}
 }
 
-// Half of the disagreement and once more, and 3% of the delay: link cases that differ by 20% about a
-// slowdown of 2 are an error of 31.5%. Its interval is widened as independent errors are.
+// The method's part is 1.5 times the disagreement plus 3% of the delay: link cases that differ by 20% at a
+// slowdown of 2 are an error of 31.5%. Its interval is widened as for independent errors.
 func TestMethodPartByHand(t *testing.T) {
 	for _, c := range []struct{ estimate, disagreement, want float64 }{
 		{2, 0.2, 0.315}, {2, -0.2, 0.315}, {1, 0, 0}, {1, 0.1, 0.15}, {4, 0, 0.0225},
@@ -97,8 +97,8 @@ func TestQuantilesOfCases(t *testing.T) {
 	}
 }
 
-// The quantile of weighted flows is that of a list in which each flow stands as often as its weight says,
-// wherever the search begins.
+// The quantile of weighted flows is that of a list that contains each flow as often as its weight, regardless
+// of where the search begins.
 func TestWeightedQuantileIsItsTwin(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 300 {
@@ -133,7 +133,7 @@ func TestWeightedQuantileIsItsTwin(t *testing.T) {
 	}
 }
 
-// An interval of 95% leaves five of 200 replicates out at either end, and is the wider one of two lengths
+// A 95% interval excludes five of 200 replicates at either end. It is the wider one of those for two lengths
 // of blocks. With one length, correlated flows would have intervals that are too narrow.
 func TestIntervalIsThatOfItsReplicates(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 9))
@@ -195,8 +195,8 @@ func TestWeightsOfBlocks(t *testing.T) {
 		if !within(sum/n, 1, off) || !within(squares/n, 2, 4*off) {
 			t.Errorf("blocks of %d: mean %v, mean square %v", every, sum/n, squares/n)
 		}
-		// Two variables are equal with a probability of 0.3085, and neighbours are the same variable in three of
-		// four cases.
+		// Two variables are equal with a probability of 0.3085, and neighbors are the same variable in three
+		// of four cases.
 		want := []float64{0.3085, 0.3085/4 + 0.75}[half]
 		if !within(pairs/n, want, 0.03) {
 			t.Errorf("blocks of %d: %v of the neighbours are equal, want %v", every, pairs/n, want)
@@ -215,8 +215,8 @@ func TestWeightsOfBlocks(t *testing.T) {
 	}
 }
 
-// A flow before the first start or after the last is not of the workload. The first is in block 0, the last
-// in block 99.
+// A flow before the first start or after the last does not belong to the workload. The first is in block 0,
+// the last in block 99.
 func TestBlocksOfTime(t *testing.T) {
 	read := func(first, last int64) *Intervals {
 		x := New(first, last, nil)
@@ -346,8 +346,7 @@ func TestEstimatesAreMiddlesOfCells(t *testing.T) {
 	}
 }
 
-// Rows name the label that their flows have in common, and only that. Without the method's part, its
-// columns are empty.
+// Rows name only the label that their flows have in common. Without the method's part, its columns are empty.
 func TestColumnsOfIntervals(t *testing.T) {
 	labels := func(by GroupBy) Interval {
 		return Interval{By: by, Service: "s", VNet: "v",

@@ -20,9 +20,9 @@ const mostSpread = 0.5
 // A percentile of drawn delays varies for two reasons. The delays in the link cases, from which the draws
 // come, depend on the traffic, and flows of a burst are slow together. And the draws are random. The first
 // part comes from the flows' own slowdowns in the link cases, whose order in time the draws do not keep. To
-// first order, a distribution of sums changes as much if the distributions of all hops change at once as if
-// one hop after the other does. That the delays of a flow are related in the link cases, but not in the
-// draws, is of second order.
+// first order, a distribution of sums changes by the same amount whether the distributions of the hops change
+// together or one after the other. The correlation of a flow's delays in the link cases, which the draws do
+// not have, is a second-order effect.
 //
 // The two distributions differ, so changes are expressed as changes of the odds that a flow is beyond the
 // percentile. If the odds grow by a factor, the percentile moves to where the estimate's odds are smaller by
@@ -32,9 +32,9 @@ const mostSpread = 0.5
 //	batches of time ─ variance of the log odds ─→ factor ─→ percentile of the drawn slowdowns
 //
 // A bootstrap of blocks would need blocks that are longer than congestion lasts, of which a workload often
-// has few. Batch means also need long batches, but Student's t covers that they are few. The variance is the
-// largest of those from few and from more batches, and of the extrapolation from more and many (Vats and
-// Flegal, Biometrika 109(3), 2022). make independent-coverage measures the intervals on the workloads on
+// has few. Batch means also need long batches, but Student's t accounts for their small number. The variance
+// is the largest of those from few and from more batches, and of the extrapolation from more and many (Vats
+// and Flegal, Biometrika 109(3), 2022). make independent-coverage measures the intervals on the workloads on
 // which this choice was made.
 func drawnInterval(c, inCases cumulative, row *Interval) {
 	at := c.cellOfAll(row.Quantile)

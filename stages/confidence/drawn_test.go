@@ -10,7 +10,7 @@ import (
 )
 
 // drawnIntervals returns the intervals of flows whose slowdowns in link cases are given, and whose drawn
-// slowdowns are those of flows of other times.
+// slowdowns are those of flows at other times.
 func drawnIntervals(t *testing.T, inCases []float64, seed uint64) []Interval {
 	t.Helper()
 	order := rand.New(rand.NewPCG(seed, 5)).Perm(len(inCases))
@@ -24,8 +24,8 @@ func drawnIntervals(t *testing.T, inCases []float64, seed uint64) []Interval {
 	return x.Rows()
 }
 
-// bursts returns slowdowns of flows: 1 + 100 times an exponential variable. together flows in a row have the
-// same.
+// bursts returns slowdowns of flows: 1 + 100 times an exponential variable, which is the same for together
+// flows in a row.
 func bursts(rng *rand.Rand, flows, together int) []float64 {
 	all := make([]float64, flows)
 	x := 0.0
@@ -38,8 +38,8 @@ func bursts(rng *rand.Rand, flows, together int) []float64 {
 	return all
 }
 
-// Draws do not show that flows of a burst are slow together. An interval that ignores it held the mean of
-// other draws in 3 of 12 cases. With the flows' own delays, 95% intervals contain the percentile of the
+// Draws do not show that flows of a burst are slow together. An interval that ignores it contained the mean
+// of other draws in 3 of 12 cases. With the flows' own delays, 95% intervals contain the percentile of the
 // distribution.
 func TestDrawnIntervalsCover(t *testing.T) {
 	const trials, flows = 40, 10_000
@@ -66,7 +66,7 @@ func TestDrawnIntervalsCover(t *testing.T) {
 	}
 }
 
-// There is no interval where the workload says too little: with fewer than 100 flows beyond the percentile.
+// A percentile has no interval if fewer than 100 flows are beyond it, because the workload is too short.
 func TestDrawnIntervalsThatAreNotKnown(t *testing.T) {
 	rows := drawnIntervals(t, bursts(rand.New(rand.NewPCG(3, 3)), 5000, 1), 1)
 	few := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.99)

@@ -28,7 +28,7 @@ const (
 // Quantiles are the quantiles of slowdown that have intervals.
 var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
-// GroupBy says which label the flows of an interval have in common.
+// GroupBy names the label that the flows of an interval have in common.
 type GroupBy uint8
 
 // The groups of flows that have intervals.

@@ -16,8 +16,8 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// barbell is two hosts at each of the switches 4 and 5. Links 0, 2, 6 and 8 begin at hosts, 4 and 5 join
-// the switches.
+// barbell is two hosts at each of the switches 4 and 5. Links 0, 2, 6 and 8 begin at hosts. Links 4 and 5
+// connect the switches.
 func barbell(t *testing.T) *topology.Network {
 	return topologytest.Wire(t, 6, 4, [2]int32{0, 4}, [2]int32{1, 4}, [2]int32{4, 5}, [2]int32{2, 5},
 		[2]int32{3, 5})
@@ -65,9 +65,9 @@ func fullQueues(o *Overflow) string {
 	return strings.Join(all, ", ")
 }
 
-// The ports of a switch share its space, by hand. With alpha 1, a port alone gets half of it, 100,000
-// bytes. Two long queues get a third each. What others hold is not available. With fixed thresholds, each
-// port has its own space.
+// The ports of a switch share its space. The values are computed by hand. With alpha 1, a port alone gets
+// half of it, 100,000 bytes. Two long queues get a third each. What others hold is not available. With fixed
+// thresholds, each port has its own space.
 func TestSpaceOfPorts(t *testing.T) {
 	dynamic := network.BufferParams{SwitchBytes: 200_000, Alpha: 1}
 	fixed := network.BufferParams{SwitchBytes: 200_000, Alpha: 1, XOFFBytes: 100_000}
@@ -138,7 +138,7 @@ func TestSlotsOfAFlow(t *testing.T) {
 	}
 }
 
-// lateBy is how much later a flow finishes that begins at 0 and ends at 50 µs.
+// lateBy returns how much later a flow that begins at 0 and ends at 50 µs finishes.
 func lateBy(o *Overflow, path []int32, longestNS, lastNS int64) (droppedNS, pausedNS float64) {
 	f := &overflowed{of: watchedRow{FCT: 50_000}}
 	for h, link := range path {
@@ -182,7 +182,7 @@ func TestDelaysByDrops(t *testing.T) {
 	if got != 0 {
 		t.Errorf("if only delays are known: %v ns", got)
 	}
-	// The only hop of a host's own link drops nothing.
+	// A host's own link drops nothing.
 	o.waits = OwnColumns
 	got, _ = lateBy(o, []int32{7}, 90_000, 90_000)
 	if got != 0 {
@@ -191,8 +191,8 @@ func TestDelaysByDrops(t *testing.T) {
 }
 
 // A pause delays flows to other ports of the switch, by the time of the bytes that exceed the space: 50,000
-// bytes take 40 µs. Hosts are spared by pauses for another host, unless they have more in flight than the
-// switch has space for.
+// bytes take 40 µs. A pause for another host does not affect hosts, unless they have more bytes in flight
+// than the switch has space for.
 func TestDelaysByPauses(t *testing.T) {
 	pfc := network.BufferParams{SwitchBytes: 200_000, Alpha: 1, PFC: true}
 	o := overflowOf(t, pfc, map[int32][][2]float64{7: {{30_000, 150_000}}})

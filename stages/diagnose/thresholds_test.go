@@ -181,8 +181,7 @@ func TestFlowsThatCrossLoadedLinks(t *testing.T) {
 }
 
 // The number of links at which a flow waits is that of equal waits: (1 + 1 + 1)² / 3 and (2 + 1)² / 5, on
-// average 2.4. Delays of 3 and 1 µs are at two links of the slow flows, of which the first has three
-// quarters.
+// average 2.4. The slow flows have delays of 3 and 1 µs at two links, so the first has three quarters.
 func TestLinksOfSlowFlows(t *testing.T) {
 	var hops []tables.ContributionRow
 	for row, delays := range [][]float64{{9, 1, 1, 1}, {0, 2, 1}, {7}} {
@@ -257,7 +256,7 @@ func TestDisagreementsByHand(t *testing.T) {
 	}
 }
 
-// Delays from 500 µs on are long, which is a cable of 100 km. Links without flows and remarks have no
+// Delays of 500 µs or more, those of a cable of 100 km, are long. Links without flows and remarks have no
 // measure.
 func TestLongDelays(t *testing.T) {
 	n := topologytest.SmallNetwork(t)

@@ -39,7 +39,7 @@ type Calendar struct {
 	spareLooks []look
 }
 
-// WindowWork is what a domain has to do in a window.
+// WindowWork is the work of a domain in a window.
 type WindowWork struct {
 	Arrivals []Arrival // at its ports
 	Ports    *PortSet  // that may have something to send; ports without work do no harm
@@ -69,7 +69,7 @@ func (s *PortSet) lookEverywhere() {
 	s.words[len(s.words)-1] >>= uint(-len(s.bits)) % 64
 }
 
-// NextPS returns a time before which there is nothing to do, in the window of the first thing.
+// NextPS returns a time before which there is no work. It is in the window of the next work.
 func (c *Calendar) NextPS() int64 {
 	switch {
 	case c.busy != 0:
@@ -81,7 +81,7 @@ func (c *Calendar) NextPS() int64 {
 	return simkernel.Never
 }
 
-// New returns the calendar of a domain with a number of ports, whose windows have a length.
+// New returns the calendar of a domain with the given number of ports and length of windows.
 func New(ports int, lengthPS int64) Calendar {
 	return Calendar{LengthPS: lengthPS, PerWindow: math.MaxUint64/uint64(lengthPS) + 1, ports: ports}
 }
@@ -169,7 +169,7 @@ func (c *Calendar) begin(slot uint64) {
 	c.windows[slot] = WindowWork{Ports: newPortSet(c.ports)}
 }
 
-// Insert adds what will arrive at a port of this domain.
+// Insert adds an arrival at a port of this domain.
 func (c *Calendar) Insert(a Arrival) {
 	slot := c.slotAt(a.AtPS)
 	if slot < blockWindows {

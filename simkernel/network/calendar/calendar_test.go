@@ -6,8 +6,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// The slot of a time is that of a division, at the first and the last ps of windows. With another slot, work
-// would be done in the wrong window.
+// slotAt agrees with a division at the first and the last ps of windows. With another slot, work would be
+// done in the wrong window.
 func TestSlotsAreExact(t *testing.T) {
 	for _, lengthPS := range []int64{500, 1_000_003, 1<<20 - 1, 1 << 20, LongestPS - 1, LongestPS} {
 		c := New(1, lengthPS)

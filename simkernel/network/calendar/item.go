@@ -6,16 +6,16 @@
 //	Fifo, MinHeap    queues
 //
 // Arrivals with equal times are ordered by the link that they come over. Those of one link keep their order.
-// So no result depends on how a network is divided into domains.
+// Results therefore do not depend on how a network is divided into domains.
 package calendar
 
 import (
 	"cmp"
 )
 
-// An Item is what travels over links and waits in queues: a packet or an ACK, or one of two controls: the
-// start of a flow on its way to the source's NIC, and a pause frame of PFC. It has 16 bytes, because queues
-// are most of the memory of a loaded network.
+// An Item travels over links and waits in queues. It is a packet, an ACK, or one of two controls: the start
+// of a flow on its way to the source's NIC, or a pause frame of PFC. It has 16 bytes, because queues are most
+// of the memory of a loaded network.
 //
 //	bits   31 … numberShift   number of the packet in its flow; of an ACK: of the packet that it answers
 //	       16 … 10            with PLB and CONGA: tag
@@ -37,8 +37,8 @@ const (
 	flagControl                    // not a packet
 	FlagNack                       // with FlagAck: the packet that it answers was not the expected one
 
-	// FlagThrough, on the ACK of a receiver that takes packets in any order: it has all packets up to the
-	// number.
+	// FlagThrough in an ACK means that the receiver, which accepts packets in any order, has all packets up
+	// to the number.
 	FlagThrough = FlagLast
 
 	// The controls. A NIC receives starts like ACKs.
@@ -57,7 +57,7 @@ func (it *Item) IsControl() bool { return it.Bits&flagControl != 0 }
 // IsPause reports whether an item is a pause frame.
 func (it *Item) IsPause() bool { return it.Bits&(flagControl|FlagAck) == flagPause }
 
-// A Toggle is the begin or the end of a pause.
+// A Toggle is the beginning or the end of a pause.
 type Toggle struct {
 	AtPS  int64
 	Class int32
@@ -73,7 +73,7 @@ func PauseFrame(t Toggle) Item {
 	return Item{AtPS: t.AtPS, Bits: bits}
 }
 
-// PauseOf returns what a pause frame says.
+// PauseOf returns the class and the toggle of a pause frame.
 func (it *Item) PauseOf() Toggle {
 	return Toggle{it.AtPS, int32(it.Bits >> (FlagBits + 1)), it.Bits>>FlagBits&1 != 0}
 }
@@ -85,7 +85,7 @@ type Arrival struct {
 	Link int32 // the link that it comes over: the order of items with equal times
 }
 
-// Links of arrivals that come over none.
+// These are the links of arrivals that cross no link.
 const (
 	// StartLink is the link of flow starts, which orders them behind what arrives at the same time.
 	StartLink = 1<<31 - 1
@@ -94,7 +94,7 @@ const (
 	AnswerBit = -1 << 31
 )
 
-// IsAnswer reports whether what arrives at a NIC is an ACK that it is to send.
+// IsAnswer reports whether the arrival is an ACK that the NIC must send.
 func (a *Arrival) IsAnswer() bool { return a.Link < 0 }
 
 // before is the order in which items arrive at a port. Items of one link with equal times keep their order.

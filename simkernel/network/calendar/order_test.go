@@ -79,8 +79,8 @@ func TestCalendarYieldsEverythingInItsWindow(t *testing.T) {
 	}
 }
 
-// A sorter yields the arrivals of each port by time and link, those of one link in their order. Every port
-// with arrivals or a look is in its group. Another order would make results depend on the domains.
+// A sorter yields the arrivals of each port by time and link, and keeps the order of those of one link. Every
+// port with arrivals or a look is in its group. Another order would make results depend on the domains.
 func TestSorterAgreesWithAStableSort(t *testing.T) {
 	const low, ports, hosts = 40, 150, 60
 	for seed := range uint64(40) {
@@ -138,8 +138,8 @@ func TestSorterAgreesWithAStableSort(t *testing.T) {
 	}
 }
 
-// A queue keeps its order and what has arrived, wherever its memory is trimmed. An item that is lost or comes
-// twice would be a packet that is.
+// A queue keeps its items and their order, regardless of when its memory is trimmed. If it lost or repeated
+// an item, a packet would be lost or duplicated.
 func TestFifoKeepsItsOrder(t *testing.T) {
 	var f, other Fifo
 	rng := rand.New(rand.NewPCG(5, 5))

@@ -32,8 +32,8 @@ const (
 // served.
 type DuePort struct{ Port, From int32 }
 
-// NewSorter returns the sorter of a number of ports from low on. The hosts' ports are those from first on,
-// counted from low.
+// NewSorter returns a sorter for consecutive ports, the first of which is low. The first hosts' port is low +
+// first.
 func NewSorter(low, first int32, ports int) Sorter {
 	return Sorter{low: low, first: first, Ends: make([]int32, ports), due: make([]DuePort, ports*dueGroups)}
 }

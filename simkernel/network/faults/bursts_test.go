@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Bursts of losses have the stated mean length and share, each within five standard errors, and one look at
-// the link after the other yields what either asker sees.
+// Bursts of losses have the stated mean length and share, within five standard errors. Both ends of a link
+// see the same bursts, regardless of the order in which they ask.
 func TestBursts(t *testing.T) {
 	const meanNS, share = 20_000, 0.05
 	for seed := range uint64(5) {

@@ -1,5 +1,5 @@
-// Package packetset has sets of packet numbers: those of a flow that a receiver has, or that are
-// acknowledged. Most of the numbers of such a set are all those below some number.
+// Package packetset implements sets of packet numbers: the packets of a flow that a receiver has, or that are
+// acknowledged. Most numbers of such a set are all those below some number.
 package packetset
 
 import (

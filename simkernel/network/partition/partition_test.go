@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// If a domain were empty, or a host apart from its switch, workers would wait for domains without work. Every
-// division of a random network has each number from 0 on, at most as many domains as asked for, and hosts
-// with their first switch.
+// If a domain were empty, or a host apart from its switch, workers would wait for domains without work. A
+// division of a random network uses all numbers from 0 on, has at most the requested number of domains, and
+// keeps hosts with their first switch.
 func TestEveryDomainHasNodesAndHostsTheirSwitch(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -48,8 +48,8 @@ func TestEveryDomainHasNodesAndHostsTheirSwitch(t *testing.T) {
 	}
 }
 
-// Two pods of equal racks are the two domains, for any order in which the nodes are numbered: nothing but the
-// links of the spine passes between them.
+// Two pods of equal racks become the two domains, for any order of the nodes: only the links of the spine
+// connect them.
 func TestPodsAreNotDivided(t *testing.T) {
 	const pods, racks = 2, 4
 	const spine = pods * (racks + 1)

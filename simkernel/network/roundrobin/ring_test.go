@@ -7,7 +7,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// A slowRing is a list of flows in start order, the last of which that has sent is known by its number.
+// A slowRing is a list of flows in start order. It stores the number of the flow that sent last.
 type slowRing struct {
 	flows []slowFlow
 	last  int32 // number of the flow that sent last
@@ -19,8 +19,8 @@ type slowFlow struct {
 	open    bool
 }
 
-// choose returns the flow that sends next, and when: that which is ready first. Of those that are ready by
-// freePS it is the first after the last one that has sent.
+// choose returns the flow that sends next, and when. It is the flow that is ready first. Among the flows that
+// are ready by freePS, it is the first one after the flow that sent last.
 func (r *slowRing) choose(freePS int64) (number int32, atPS int64) {
 	number = -1
 	atPS = simkernel.Never
@@ -38,8 +38,8 @@ func (r *slowRing) choose(freePS int64) (number int32, atPS int64) {
 	return number, atPS
 }
 
-// A NIC takes the flows that are ready alternately, and no flow before it is ready. With another order one
-// flow of a host could starve the others.
+// A NIC serves ready flows alternately, and no flow before it is ready. With another order one flow of a host
+// could starve the others.
 func TestRingAgreesWithAList(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 2))

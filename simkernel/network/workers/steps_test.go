@@ -45,8 +45,8 @@ func (c *chained) TakeWork() int64 {
 	return work
 }
 
-// Each domain is simulated once in each step, in order, and not before its neighbors have ended the step
-// before, for any number of workers. Otherwise packets would be lost between domains.
+// Each domain is simulated once in each step, in order, and not before its neighbors have finished the
+// previous step. This holds for any number of workers. Otherwise packets would be lost between domains.
 func TestEveryStepFollowsThoseOfItsNeighbors(t *testing.T) {
 	for _, count := range []int{1, 2, 3, 20} {
 		const domains, epochs, steps = 7, 30, 5

@@ -78,7 +78,7 @@ type choice struct {
 	trial        trial
 }
 
-// Settings are what does not change in a simulation.
+// Settings do not change during a simulation.
 type Settings struct {
 	StepPS    int64
 	LeastWork int64             // usually the constant
@@ -104,7 +104,7 @@ type progress struct {
 	_     [48]byte
 }
 
-// Start starts at most that many workers.
+// Start starts at most the given number of workers.
 func Start(domains []Domain, count int, settings Settings) *Pool {
 	count = max(1, min(count, len(domains)))
 	w := &Pool{
@@ -195,7 +195,8 @@ func (w *Pool) Settle(steps int64) int64 {
 	return NextSteps(work, steps, w.active)
 }
 
-// NextSteps returns how many steps the next epoch has, after one with that much work in a number of steps.
+// NextSteps returns the number of steps of the next epoch, given the work and the number of steps of the last
+// one.
 func NextSteps(work, steps int64, workers int) int64 {
 	if work < idleWork*steps {
 		return 1

@@ -22,8 +22,8 @@ func (f *fake) Run(int64)          {}
 func (f *fake) Neighbors() []int32 { return nil }
 func (f *fake) TakeWork() int64    { return 0 }
 
-// A panic of one worker stops the others, which would otherwise wait for its domain for ever. It is the panic
-// of the caller, which may be another goroutine. Without that, it ends the process.
+// A panic of one worker stops the others, which would otherwise wait for its domain forever. It becomes a
+// panic of the caller, which may be another goroutine. Otherwise it would end the process.
 func TestPanicOfAWorkerStopsTheOthers(t *testing.T) {
 	for faulty := range 3 {
 		var domains []Domain
