@@ -8,7 +8,8 @@ import (
 )
 
 func TestNamesRead(t *testing.T) {
-	for kind, want := range map[Kind][]string{Sizes: {"webserver"}, Topologies: {"small-2to1", "parking-lot"}, Scenarios: {"small", "accuracy/calm"}} {
+	for kind, want := range map[Kind][]string{Sizes: {"webserver"}, Topologies: {"small-2to1", "parking-lot"},
+		Scenarios: {"small", "accuracy/calm"}} {
 		names := Names(kind)
 		for _, w := range want {
 			if !slices.Contains(names, w) {
@@ -21,7 +22,8 @@ func TestNamesRead(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"", "nothing", "../datasets", "small.yaml", "/etc/passwd", "accuracy", "accuracy/", "accuracy/../small"} {
+	for _, name := range []string{"", "nothing", "../datasets", "small.yaml", "/etc/passwd", "accuracy",
+		"accuracy/", "accuracy/../small"} {
 		if _, err := Read(Scenarios, name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("Read(%q): %v", name, err)
 		}

@@ -65,7 +65,8 @@ func (p *planner) cut(s *step.Step, in *inputs, prior []engine.Task) ([]engine.T
 	case step.ByFlows:
 		return chunkTasks(in.files(p.flows.Output(schema.Flows))), nil
 	case step.LikeStep:
-		like, files := in.records(s.Cut.Of.Step).Tasks, in.files(s.Cut.Of)
+		like := in.records(s.Cut.Of.Step).Tasks
+		files := in.files(s.Cut.Of)
 		tasks := make([]engine.Task, len(like))
 		for n, t := range like {
 			tasks[n] = engine.Task{Lo: t.Lo, Hi: t.Hi, Cost: files[n].Rows, Rows: t.Rows}
@@ -152,7 +153,8 @@ func (i *inputs) Tasks(s *step.Step) []step.Range { return rangesOf(i.records(s)
 func (i *inputs) Workload() (step.Workload, error) {
 	g, err := readGenerated(i.planner.Lake, i.records(i.planner.flows))
 	return step.Workload{
-		Flows: g.Flows, FirstStartNS: g.FirstStartNS, LastStartNS: g.LastStartNS, Closed: g.Closed(), Notes: g.Notes,
+		Flows: g.Flows, FirstStartNS: g.FirstStartNS, LastStartNS: g.LastStartNS, Closed: g.Closed(),
+		Notes: g.Notes,
 	}, err
 }
 

@@ -20,14 +20,16 @@ import (
 // method, which use Run, would not cover what the program writes.
 func TestRunAndEngineHaveEqualRows(t *testing.T) {
 	topology, file := fixture.Trace(t, 2000)
-	variants := []Variant{{Estimator: estimators.Independent, Cluster: &linksim.Clustering{Error: 0.1}}, flowOf(1)}
+	variants := []Variant{{Estimator: estimators.Independent, Cluster: &linksim.Clustering{Error: 0.1}},
+		flowOf(1)}
 	for _, name := range estimators.All() {
 		variants = append(variants, Variant{Estimator: name}.withDefaults())
 	}
 	for _, v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
 			for _, partitions := range []int{1, 5} {
-				run := estimate(t, topology, file, options{Lake: t.TempDir(), Variant: v, Workers: 2, Partitions: partitions})
+				run := estimate(t, topology, file, options{Lake: t.TempDir(), Variant: v, Workers: 2,
+					Partitions: partitions})
 				p := run.planner(v)
 				e := method.Estimate{Estimator: v.Estimator, Options: p.options(), Partitions: partitions + 2}
 				found, err := method.Run(t.Context(), p.method(), e, flowsOf(t, run))
@@ -40,8 +42,10 @@ func TestRunAndEngineHaveEqualRows(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					want, got := textRows(t, in), textRows(t, found.Table(table).Read())
-					if i := firstDifference(want, got); i >= 0 || len(got) == 0 && table.Name != schema.Warnings.Name {
+					want := textRows(t, in)
+					got := textRows(t, found.Table(table).Read())
+					i := firstDifference(want, got)
+					if i >= 0 || len(got) == 0 && table.Name != schema.Warnings.Name {
 						t.Errorf("%d partitions, table %s: %d rows of the engine, %d of Run; row %d differs", partitions,
 							table.Name, len(want), len(got), i)
 					}

@@ -76,17 +76,20 @@ func (e *Estimation) choose(first *firstLook) (exact bool, why string, err error
 	case first.packetHops > e.exactLimit():
 		return false, fmt.Sprintf("there are more packet-hops than --exact-limit %d", e.exactLimit()), nil
 	case first.affordable():
-		return true, "exact takes at most a minute of processor time, or at most twice as long as two passes of flow", nil
+		return true, "exact takes at most a minute of processor time, or at most twice as long as two passes of " +
+			"flow", nil
 	case first.insufficient:
 		return true, "two passes of flow are not accurate enough for this scenario", nil
 	}
-	return false, "exact takes more than a minute of processor time, and more than twice as long as two passes of flow", nil
+	return false, "exact takes more than a minute of processor time, and more than twice as long as two passes " +
+		"of flow", nil
 }
 
 // throughPasses runs the two passes of the variant. If they are not accurate enough and the whole network can
 // be simulated, it then simulates the whole network.
 func (e *Estimation) throughPasses(ctx context.Context, possible bool) error {
-	if _, incomplete := e.Records(schema.Slowdowns); incomplete != nil && possible {
+	_, incomplete := e.Records(schema.Slowdowns)
+	if incomplete != nil && possible {
 		if err := e.exec.Session().WriteState(e.base().StatePath(stepState), e.variant.Stored()); err != nil {
 			return err
 		}
@@ -200,7 +203,8 @@ func (e *Estimation) removeStep(stored variant.Variant) error {
 		return err
 	}
 	remove := []Variant{v}
-	if before := v.pass(1); v.Passes > 1 && !e.estimated(before) {
+	before := v.pass(1)
+	if v.Passes > 1 && !e.estimated(before) {
 		remove = append(remove, before)
 	}
 	session := e.exec.Session()

@@ -30,13 +30,15 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 		t.Helper()
 		o := options{Lake: t.TempDir(), Variant: v, Cache: dir, Workers: 3, Partitions: 7}
 		run := estimate(t, topology, flows, o)
-		if got := digestOf(t, o.Lake, v.Estimator); got != want {
+		got := digestOf(t, o.Lake, v.Estimator)
+		if got != want {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 		return casesOf(t, run)
 	}
 	first := check("empty cache")
-	if again := check("full cache"); again.CachedCases == 0 || again.PacketHops > first.PacketHops/20 {
+	again := check("full cache")
+	if again.CachedCases == 0 || again.PacketHops > first.PacketHops/20 {
 		t.Errorf("with a full cache: %+v", again)
 	}
 	if v.Estimator == estimators.Flow { // the steps after this one are the same
@@ -57,7 +59,8 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 				t.Fatal(err)
 			}
 		}
-		if s := check(what); s.PacketHops == 0 {
+		s := check(what)
+		if s.PacketHops == 0 {
 			t.Errorf("%s: nothing was simulated again", what)
 		}
 	}
@@ -67,7 +70,8 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 		}
 		return data
 	})
-	if s := check("repaired"); s.PacketHops > first.PacketHops/20 {
+	s := check("repaired")
+	if s.PacketHops > first.PacketHops/20 {
 		t.Errorf("after repair: %+v", s)
 	}
 	change("cut short", func(data []byte) []byte { return data[:len(data)-7] })
@@ -111,7 +115,8 @@ func twoAtOnce(t *testing.T, topology, flows string, v Variant, want string) {
 	}
 	wg.Wait()
 	for _, dir := range dirs {
-		if got := digestOf(t, dir, v.Estimator); got != want {
+		got := digestOf(t, dir, v.Estimator)
+		if got != want {
 			t.Errorf("two at once: %s, want %s", got, want)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // If only links with identical flows share a case, clustering changes no row. With a wide limit, fewer cases
 // are simulated, every flow has an estimate, and the rows do not depend on the partitions of the links.
 func TestClusteredRuns(t *testing.T) {
-	v, file := independent, fixture.Services(t)
+	v := independent
+	file := fixture.Services(t)
 	run := func(cluster string, workers, partitions int) (string, linksim.Stats) {
 		t.Helper()
 		o := options{Lake: t.TempDir(), Variant: v, Workers: workers, Partitions: partitions}
@@ -33,7 +34,8 @@ func TestClusteredRuns(t *testing.T) {
 		if r.Variant().String() != variant {
 			t.Errorf("variant %s, want %s", r.Variant(), variant)
 		}
-		if state, status := stateOf(t, o.Lake); state != StateComplete {
+		state, status := stateOf(t, o.Lake)
+		if state != StateComplete {
 			t.Errorf("status %+v", status)
 		}
 		text := textOf(t, o.Lake, schema.Slowdowns, r.ID(), variant)
@@ -43,14 +45,16 @@ func TestClusteredRuns(t *testing.T) {
 	whole, plain := run("", 0, 0)
 	same, all := run("1e-9%", 0, 5) // only links with identical flows share a case
 	if same != whole || all.Cases < plain.Cases*3/4 {
-		t.Errorf("links of the very same flows: %d of %d cases, rows differ: %v", all.Cases, plain.Cases, same != whole)
+		t.Errorf("links of the very same flows: %d of %d cases, rows differ: %v", all.Cases, plain.Cases,
+			same != whole)
 	}
 	wide, cases := run("50%", 1, 1)
 	if cases.Cases == 0 || cases.Cases > all.Cases/2 {
 		t.Errorf("%d of %d cases", cases.Cases, all.Cases)
 	}
 	for _, cut := range [][2]int{{2, 9}, {8, 64}} {
-		if again, _ := run("0.5", cut[0], cut[1]); again != wide {
+		again, _ := run("0.5", cut[0], cut[1])
+		if again != wide {
 			t.Errorf("%d workers, %d partitions: other rows", cut[0], cut[1])
 		}
 	}
@@ -69,7 +73,8 @@ func everyHopOnce(t *testing.T, r *Estimation) {
 		}
 		return n
 	}
-	if got, want := count(schema.HopContributions), count(schema.Hops); got != want {
+	got, want := count(schema.HopContributions), count(schema.Hops)
+	if got != want {
 		t.Errorf("%d contributions of %d hops", got, want)
 	}
 }
@@ -89,10 +94,12 @@ func TestKilledClusteredRunContinues(t *testing.T) {
 		o.Lake = t.TempDir()
 		killedChild(t, o.Lake, flows, stage, after, childBy+"=independent", childCluster+"=50%")
 		run := estimate(t, topology, flows, o)
-		if got := digestOf(t, o.Lake, estimators.Independent); got != want {
+		got := digestOf(t, o.Lake, estimators.Independent)
+		if got != want {
 			t.Errorf("killed in %s: %s, want %s", stage, got, want)
 		}
-		if kept := run.Executor().Reports[0]; stage != "cluster" && kept.Reused != kept.Tasks {
+		kept := run.Executor().Reports[0]
+		if stage != "cluster" && kept.Reused != kept.Tasks {
 			t.Errorf("killed in %s: %s was done again", stage, kept.Stage)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // of a run that keeps all tables.
 func TestCollection(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
-	kept, collected := t.TempDir(), t.TempDir()
+	kept := t.TempDir()
+	collected := t.TempDir()
 	estimate(t, topology, flows, options{Lake: kept, Variant: flowOf(2), Keep: true})
 	o := options{Lake: collected, Variant: flowOf(2), Cache: lake.CachePath(collected)}
 	estimate(t, topology, flows, o)
@@ -25,17 +26,20 @@ func TestCollection(t *testing.T) {
 			}
 			want = 0
 		}
-		if got := dataFiles(t, collected, table); got != want && table.Variant {
+		got := dataFiles(t, collected, table)
+		if got != want && table.Variant {
 			t.Errorf("%d files of %s, want %d", got, table.Name, want)
 		}
 	}
 	digest := func(dir string) string {
-		return RowDigest(t, dir, schema.Hops, schema.LinkStats, schema.SenderFCTs, schema.HopContributions, schema.Slowdowns, schema.Intervals)
+		return RowDigest(t, dir, schema.Hops, schema.LinkStats, schema.SenderFCTs, schema.HopContributions,
+			schema.Slowdowns, schema.Intervals)
 	}
 	if digest(kept) != digest(collected) {
 		t.Error("the rows are not those of a run that keeps everything")
 	}
-	if state, status := stateOf(t, collected); state != StateComplete {
+	state, status := stateOf(t, collected)
+	if state != StateComplete {
 		t.Errorf("status %+v", status.Scenarios)
 	}
 	for _, r := range estimate(t, topology, flows, o).Executor().Reports {
@@ -56,7 +60,8 @@ func TestCollectedIsMadeAgain(t *testing.T) {
 	o := options{Lake: dir, Variant: flowOf(1), Cache: lake.CachePath(dir)}
 	run := estimate(t, topology, flows, o)
 	before := digestOf(t, dir, estimators.Flow)
-	for _, table := range []schema.Table{schema.Slowdowns, schema.SenderFCTs, schema.LinkStats, schema.Hops, schema.Flows} {
+	for _, table := range []schema.Table{schema.Slowdowns, schema.SenderFCTs, schema.LinkStats, schema.Hops,
+		schema.Flows} {
 		p := lake.Of(run.ID())
 		if table.Variant {
 			p.Variant = flowOf(1).Stored()
@@ -66,15 +71,18 @@ func TestCollectedIsMadeAgain(t *testing.T) {
 		if digestOf(t, dir, estimators.Flow) != before {
 			t.Errorf("after damage to %s the rows are others", table.Name)
 		}
-		if n := dataFiles(t, dir, temporaryTables...); n > 0 {
+		n := dataFiles(t, dir, temporaryTables...)
+		if n > 0 {
 			t.Errorf("after damage to %s, %d temporary files stay", table.Name, n)
 		}
 	}
 
 	more := o
-	more.Variant, more.Partitions = flowOf(2), 5
+	more.Variant = flowOf(2)
+	more.Partitions = 5
 	estimate(t, topology, flows, more)
-	if textOf(t, dir, schema.Slowdowns, run.ID(), "flow-2") != textOf(t, fresh, schema.Slowdowns, run.ID(), "flow-2") {
+	if textOf(t, dir, schema.Slowdowns, run.ID(), "flow-2") != textOf(t, fresh, schema.Slowdowns, run.ID(),
+		"flow-2") {
 		t.Error("two passes after one are not what two passes are")
 	}
 }

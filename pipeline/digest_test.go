@@ -24,7 +24,8 @@ func RowDigest(t testing.TB, dir string, tables ...schema.Table) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, n := fnv.New64a(), 0
+	h := fnv.New64a()
+	n := 0
 	for _, table := range tables {
 		var files []lake.DataFile
 		for _, m := range manifests {

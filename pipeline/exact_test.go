@@ -22,9 +22,11 @@ var (
 func TestWholeNetwork(t *testing.T) {
 	topology, flows := fixture.Trace(t, 4000)
 	want := ""
-	tables := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.LinkStats, schema.Intervals, schema.Warnings}
+	tables := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.LinkStats, schema.Intervals,
+		schema.Warnings}
 	for _, o := range []options{{Workers: 1, Partitions: 1}, {Workers: 4, Partitions: 7}, {}} {
-		o.Lake, o.Variant = t.TempDir(), whole
+		o.Lake = t.TempDir()
+		o.Variant = whole
 		run := estimate(t, topology, flows, o)
 		got := RowDigest(t, o.Lake, tables...)
 		if want == "" {
@@ -33,10 +35,12 @@ func TestWholeNetwork(t *testing.T) {
 		if got != want {
 			t.Errorf("%d workers: %s, want %s", o.Workers, got, want)
 		}
-		if cases := casesOf(t, run); cases.PacketHops != 0 {
+		cases := casesOf(t, run)
+		if cases.PacketHops != 0 {
 			t.Errorf("%d packet-hops of link cases", cases.PacketHops)
 		}
-		if state, status := stateOf(t, o.Lake); state != StateComplete || !slices.Equal(status.Scenarios[0].Variants, []string{"exact"}) {
+		state, status := stateOf(t, o.Lake)
+		if state != StateComplete || !slices.Equal(status.Scenarios[0].Variants, []string{"exact"}) {
 			t.Errorf("state %s, variants %v", state, status.Scenarios[0].Variants)
 		}
 	}
@@ -47,13 +51,15 @@ func TestWholeNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Close()
-	if state, status := stateOf(t, o.Lake); state != StateComplete || !slices.Equal(status.Scenarios[0].Variants, []string{"flow-2"}) {
+	state, status := stateOf(t, o.Lake)
+	if state != StateComplete || !slices.Equal(status.Scenarios[0].Variants, []string{"flow-2"}) {
 		t.Errorf("only simulated: state %s, variants %v", state, status.Scenarios[0].Variants)
 	}
 	o.Variant = whole
 	last := estimate(t, topology, flows, o)
 	for _, r := range last.Executor().Reports {
-		if reused := r.Reused == r.Tasks; reused != (r.Stage == "generate" || r.Stage == "route" || r.Stage == "exact") {
+		reused := r.Reused == r.Tasks
+		if reused != (r.Stage == "generate" || r.Stage == "route" || r.Stage == "exact") {
 			t.Errorf("stage %s: %d of %d tasks are reused", r.Stage, r.Reused, r.Tasks)
 		}
 	}
@@ -64,7 +70,8 @@ func TestWholeNetwork(t *testing.T) {
 func TestAutoChooses(t *testing.T) {
 	topology, flows := fixture.Trace(t, 4000)
 	o := options{Lake: t.TempDir(), Variant: choose}
-	if got := estimate(t, topology, flows, o).Variant(); got.String() != "exact" || got.Auto {
+	got := estimate(t, topology, flows, o).Variant()
+	if got.String() != "exact" || got.Auto {
 		t.Errorf("a small network: %+v", got)
 	}
 	again := resume(t, o)
@@ -108,7 +115,8 @@ func TestWholeNetworkInsteadOfPasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		run.Close()
-		if got := run.Variant().String(); got != "exact" {
+		got := run.Variant().String()
+		if got != "exact" {
 			t.Fatalf("variant %s", got)
 		}
 		estimates := []string{"exact"}
@@ -149,7 +157,8 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("the answer is %q, want %q", got, run.Variant())
 		}
 	}
-	if _, status := stateOf(t, o.Lake); !slices.Equal(status.Scenarios[0].Variants, []string{"exact", "flow-2"}) {
+	_, status := stateOf(t, o.Lake)
+	if !slices.Equal(status.Scenarios[0].Variants, []string{"exact", "flow-2"}) {
 		t.Errorf("estimates %v", status.Scenarios[0].Variants)
 	}
 }

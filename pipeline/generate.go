@@ -60,13 +60,14 @@ func completeGenerated(l *lake.Lake, generate *engine.Stage) (r engine.Records, 
 // readGenerated reads the counts of a complete stage generate.
 func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
 	rows := int64(0)
-	err = columns.ForEach(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil), func(rec arrow.Record) error {
-		rows += rec.NumRows()
-		for name, value := range g.columns() {
-			*value = columns.Int64s(rec, name)[0]
-		}
-		return nil
-	})
+	err = columns.ForEach(l.Read(schema.Scenarios, r.Files(schema.Scenarios), nil),
+		func(rec arrow.Record) error {
+			rows += rec.NumRows()
+			for name, value := range g.columns() {
+				*value = columns.Int64s(rec, name)[0]
+			}
+			return nil
+		})
 	if err == nil && rows != 1 {
 		err = fmt.Errorf("table scenarios has %d rows for a scenario, want 1", rows)
 	}
@@ -84,7 +85,8 @@ func readGenerated(l *lake.Lake, r engine.Records) (g Generated, err error) {
 // one stream in start order.
 func (p *planner) generateStage() *engine.Stage {
 	s := &engine.Stage{
-		Name: "generate", Place: p.base(), Unit: "flows", Command: "parsimon run --lake " + p.Lake.Path() + " SCENARIO",
+		Name: "generate", Place: p.base(), Unit: "flows", Command: "parsimon run --lake " +
+			p.Lake.Path() + " SCENARIO",
 		Writes: []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Dependencies,
 			schema.JobFlows, schema.Rejects},
 		Cut: oneTask,
@@ -113,7 +115,8 @@ func (p *planner) generateStage() *engine.Stage {
 
 // writeScenario writes the nodes and links, the flows of the source, and the scenario's row.
 func (p *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
-	nodes, links := p.Network.NodesRecord(), p.Network.LinksRecord()
+	nodes := p.Network.NodesRecord()
+	links := p.Network.LinksRecord()
 	defer nodes.Release()
 	defer links.Release()
 	if err := errors.Join(t.Sink(schema.Nodes).Write(nodes), t.Sink(schema.Links).Write(links)); err != nil {
@@ -148,7 +151,8 @@ func (p *planner) writeScenario(ctx context.Context, t *engine.Attempt) error {
 // scenarioRecord returns the scenario's row of table scenarios.
 func (p *planner) scenarioRecord(g *Generated) arrow.Record {
 	row := columns.Row{
-		"scenario_id": string(p.ID()), "name": p.Spec.Name, "seed": int64(p.Spec.Seed), "spec": string(p.Spec.Canonical),
+		"scenario_id": string(p.ID()), "name": p.Spec.Name, "seed": int64(p.Spec.Seed),
+		"spec": string(p.Spec.Canonical),
 	}
 	for name, value := range g.columns() {
 		row[name] = *value
@@ -173,13 +177,15 @@ func (p *planner) checkReachable(r engine.Records) error {
 	}
 	n, first, err := p.unreachable(generate, r)
 	if err == nil && n > 0 {
-		err = fmt.Errorf("%d flows have no path, among them one %w (--allow-unreachable counts them instead)", n, first)
+		err = fmt.Errorf("%d flows have no path, among them one %w (--allow-unreachable counts them instead)", n,
+			first)
 	}
 	return err
 }
 
 // unreachable returns the number of flows without a path, and the first of them.
-func (m *Model) unreachable(generate, routed engine.Records) (n int64, first *topology.UnreachableError, err error) {
+func (m *Model) unreachable(generate, routed engine.Records) (n int64, first *topology.UnreachableError,
+	err error) {
 	g, err := readGenerated(m.Lake, generate)
 	if err != nil {
 		return 0, nil, err
@@ -189,7 +195,8 @@ func (m *Model) unreachable(generate, routed engine.Records) (n int64, first *to
 		return 0, nil, err
 	}
 	withPath, _ := loads.Totals(m.Network)
-	if n = g.Flows - g.ComputeSteps - withPath; n <= 0 {
+	n = g.Flows - g.ComputeSteps - withPath
+	if n <= 0 {
 		return 0, nil, nil
 	}
 	var path []int32

@@ -44,7 +44,8 @@ const (
 
 func TestMain(m *testing.M) {
 	parquet.PoisonFreed = true
-	if dir := os.Getenv(childLake); dir != "" {
+	dir := os.Getenv(childLake)
+	if dir != "" {
 		if err := runChild(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -62,7 +63,8 @@ func runChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := paperScenario(filepath.Join(filepath.Dir(os.Getenv(childFlows)), "topology.yaml"), os.Getenv(childFlows))
+	s, err := paperScenario(filepath.Join(filepath.Dir(os.Getenv(childFlows)), "topology.yaml"),
+		os.Getenv(childFlows))
 	if err != nil {
 		return err
 	}
@@ -70,8 +72,10 @@ func runChild(dir string) error {
 	if err != nil {
 		return err
 	}
-	o := options{Lake: dir, Variant: Variant{Estimator: by}, Workers: 2, Partitions: 9, Cache: os.Getenv(childCache), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}}
-	if how := os.Getenv(childCluster); how != "" {
+	o := options{Lake: dir, Variant: Variant{Estimator: by}, Workers: 2, Partitions: 9,
+		Cache: os.Getenv(childCache), Progress: &killer{stage: os.Getenv(childStage), after: int64(after)}}
+	how := os.Getenv(childCluster)
+	if how != "" {
 		if o.Cluster, err = linksim.ParseClustering(how); err != nil {
 			return err
 		}
@@ -119,7 +123,8 @@ type options struct {
 
 // settings converts the options to Settings. done releases the resources that they hold.
 func (o options) settings() (s Settings, done func(), err error) {
-	s = Settings{Settings: engine.Settings{Workers: o.Workers, Keep: o.Keep, Shard: o.Shard, Progress: o.Progress, Log: zerolog.Nop()}, Partitions: o.Partitions}
+	s = Settings{Settings: engine.Settings{Workers: o.Workers, Keep: o.Keep, Shard: o.Shard,
+		Progress: o.Progress, Log: zerolog.Nop()}, Partitions: o.Partitions}
 	if o.Cache == "" {
 		return s, func() {}, nil
 	}
@@ -205,7 +210,8 @@ var temporaryTables = slices.DeleteFunc(schema.Tables(), func(t schema.Table) bo
 // digestOf hashes every row of those tables of an estimate whose row order does not depend on partitions.
 func digestOf(t testing.TB, dir string, by estimators.Name) string {
 	t.Helper()
-	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops, schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
+	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops,
+		schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
 	if by == estimators.Independent {
 		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
 	} else {

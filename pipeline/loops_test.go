@@ -37,7 +37,8 @@ func TestClosedLoops(t *testing.T) {
 		dir = t.TempDir()
 		e := estimates.Of(t, dir, estimates.Trace(t, network, file), pipeline.Variant{Auto: true},
 			pipeline.Settings{Settings: engine.Settings{Workers: workers}})
-		if got := e.Variant().Estimator; got != estimators.Exact {
+		got := e.Variant().Estimator
+		if got != estimators.Exact {
 			t.Fatalf("auto took %s", got)
 		}
 		tables := pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats)
@@ -52,23 +53,27 @@ func TestClosedLoops(t *testing.T) {
   FROM flows AS f LEFT JOIN dependencies AS d USING (flow_id) LEFT JOIN e AS p ON p.flow_id = d.after_flow_id GROUP BY f.flow_id)
 SELECT count(*) FILTER (want <> start_ns), count(*), (SELECT count(*) FROM slowdowns AS s JOIN e USING (flow_id, start_ns))
 FROM w JOIN e USING (flow_id)`
-	if got := estimates.Ask(t, dir, wrong); got != "[0 8 6]" {
+	got := estimates.Ask(t, dir, wrong)
+	if got != "[0 8 6]" {
 		t.Errorf("wrong starts, flows, and slowdowns with these starts: %s", got)
 	}
-	open := estimates.Ask(t, dir, `SELECT string_agg(concat_ws(',', flow_id, src, dst, size_bytes, start_ns), chr(10) ORDER BY start_ns) FROM slowdowns`)
+	open := estimates.Ask(t, dir,
+		`SELECT string_agg(concat_ws(',', flow_id, src, dst, size_bytes, start_ns), chr(10) ORDER BY start_ns) FROM slowdowns`)
 	fixture.WriteFile(t, file, "flow_id,src,dst,size_bytes,start_ns\n"+strings.Trim(open, "[]")+"\n")
 	other := t.TempDir()
-	estimates.Of(t, other, estimates.Trace(t, network, file), pipeline.Variant{Estimator: estimators.Exact}, pipeline.Settings{})
+	estimates.Of(t, other, estimates.Trace(t, network, file), pipeline.Variant{Estimator: estimators.Exact},
+		pipeline.Settings{})
 	fcts := "SELECT string_agg(concat_ws(' ', flow_id, start_ns, fct_ns), ',' ORDER BY flow_id) FROM slowdowns"
-	if a, b := estimates.Ask(t, dir, fcts), estimates.Ask(t, other, fcts); a != b {
+	a, b := estimates.Ask(t, dir, fcts), estimates.Ask(t, other, fcts)
+	if a != b {
 		t.Errorf("closed %s\nopen %s", a, b)
 	}
 	model, err := pipeline.OpenModelIn(t.Context(), dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Derive(t.Context(), model, scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: estimators.Flow},
-		pipeline.Settings{})
+	e, err := pipeline.Derive(t.Context(), model, scenario.Changes{FoundStarts: true},
+		pipeline.Variant{Estimator: estimators.Flow}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,11 +97,15 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		want      string
 		estimator bool
 	}{
-		{pipeline.Variant{Estimator: estimators.Flow}, "", "", "estimator flow do not go together: only the whole network finds their starts", true},
-		{pipeline.Variant{}, "", "", "estimator independent do not go together: only the whole network finds their starts", true},
-		{pipeline.Variant{Auto: true}, "0,,\n2", "0,4,\n2", "3 flows wait for each other: 1 after 4 after 2 after 1", false},
+		{pipeline.Variant{Estimator: estimators.Flow}, "", "",
+			"estimator flow do not go together: only the whole " + "network finds their starts", true},
+		{pipeline.Variant{}, "", "", "estimator independent do not go together: only the whole network finds " +
+			"their starts", true},
+		{pipeline.Variant{Auto: true}, "0,,\n2", "0,4,\n2",
+			"3 flows wait for each other: 1 after 4 after 2 after 1", false},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,1,\n2", "flow 1 waits for itself (the first of 1)", false},
-		{pipeline.Variant{Auto: true}, "0,,\n2", "0,9,\n2", "flow 1 waits for flow 9, which is not in the file", false},
+		{pipeline.Variant{Auto: true}, "0,,\n2", "0,9,\n2", "flow 1 waits for flow 9, which is not in the file",
+			false},
 		{pipeline.Variant{Auto: true}, "0,4,\n6", "0,4x,\n6", "after is not a list of flow ids", false},
 		{pipeline.Variant{Auto: true}, ",7,0\n", ",7,-1\n", "delay_ns is not an integer from 0", false},
 		{pipeline.Variant{Auto: true}, "8,1,3", "5,1,3", "flow ids stand in several rows", false},

@@ -62,11 +62,14 @@ func TestMoves(t *testing.T) {
 			dir := t.TempDir()
 			e := estimates.Of(t, dir, movingScenario(t, c.text), pipeline.Variant{Auto: true},
 				pipeline.Settings{Settings: engine.Settings{Workers: workers}})
-			digests[pipeline.RowDigest(t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats, schema.LinkSlots)] = true
-			if got := estimates.Ask(t, dir, sent); got != c.want || e.Variant().Estimator != estimators.Exact {
+			digests[pipeline.RowDigest(
+				t, dir, schema.ExactFCTs, schema.ExactHops, schema.Slowdowns, schema.LinkStats, schema.LinkSlots)] = true
+			got := estimates.Ask(t, dir, sent)
+			if got != c.want || e.Variant().Estimator != estimators.Exact {
 				t.Errorf("%+v: %s, want %s (%s)", c.text, got, c.want, e.Variant())
 			}
-			ids, rowsOf = string(e.ID()), estimates.Ask(t, dir, "SELECT string_agg(fct_ns, ' ' ORDER BY flow_id) FROM slowdowns")
+			ids, rowsOf = string(e.ID()),
+				estimates.Ask(t, dir, "SELECT string_agg(fct_ns, ' ' ORDER BY flow_id) FROM slowdowns")
 		}
 		if len(digests) != 1 {
 			t.Errorf("%+v: tables differ by workers", c.text)
@@ -75,7 +78,8 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%+v has the id of another", c.text)
 		}
 		seen[ids] = rowsOf
-		if infinite := c.text.Gap == "10s"; infinite && seen[mustID(t, movingScenario(t, moves.Text{}))] != rowsOf {
+		infinite := c.text.Gap == "10s"
+		if infinite && seen[mustID(t, movingScenario(t, moves.Text{}))] != rowsOf {
 			t.Error("flowlets that never end are not ECMP")
 		}
 	}
@@ -93,8 +97,8 @@ func TestWindowsOfMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer base.Close()
-	inWindows, err := pipeline.DeriveWindows(t.Context(), base, windows.Selection{Spans: [][2]int64{{0, 1e9}}, LongestBytes: 1e6},
-		pipeline.Settings{})
+	inWindows, err := pipeline.DeriveWindows(t.Context(), base,
+		windows.Selection{Spans: [][2]int64{{0, 1e9}}, LongestBytes: 1e6}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +112,9 @@ func TestWindowsOfMoves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, again, reordered := int64(0), int64(0), int64(0)
+		sum := int64(0)
+		again := int64(0)
+		reordered := int64(0)
 		err = columns.ForEach(in, func(rec arrow.Record) error {
 			for i, ns := range columns.Int64s(rec, "fct_ns") {
 				sum += ns
@@ -134,9 +140,10 @@ func TestMovesOfJobsAndTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs.PathMoves.Balance = "spray"
-	tcp := movingScenario(t, moves.Text{Balance: "flowlet", Gap: "100ns", Events: []string{"pod0-fabric0 down 1ms..1500us"},
-		Converge: "200us", Repair: "10us"})
-	if err := tcp.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.CUBIC.String()}}); err != nil {
+	tcp := movingScenario(t, moves.Text{Balance: "flowlet", Gap: "100ns",
+		Events: []string{"pod0-fabric0 down 1ms..1500us"}, Converge: "200us", Repair: "10us"})
+	if err := tcp.SetAll([]scenario.Setting{
+		{Key: "transport.kind", Value: simkernel.CUBIC.String()}}); err != nil {
 		t.Fatal(err)
 	}
 	for s, want := range map[*scenario.Scenario]string{jobs: "[3552 true false]", tcp: "[553 true true]"} {
@@ -152,7 +159,8 @@ func TestMovesOfJobsAndTCP(t *testing.T) {
 // Routes from files determine the paths of flows for all estimators, also when the scenario is opened from
 // the lake. A what-if can undo them.
 func TestRoutesOfFiles(t *testing.T) {
-	dir, routes := t.TempDir(), t.TempDir()
+	dir := t.TempDir()
+	routes := t.TempDir()
 	n, err := movingScenario(t, moves.Text{}).Network()
 	if err != nil {
 		t.Fatal(err)
@@ -168,11 +176,15 @@ func TestRoutesOfFiles(t *testing.T) {
 		for _, h := range n.Hosts() {
 			host, _ := n.Node(h)
 			src, _ := n.Node(l.Src)
-			down := to.ID == h || to.Kind == topology.KindTor && to.Rack == host.Rack || to.Kind == topology.KindFabric && src.Kind == topology.KindSpine && to.Pod == host.Pod
-			up := src.Kind == topology.KindTor && to.Kind == topology.KindFabric && src.Rack != host.Rack && strings.HasSuffix(to.Name, "fabric0") ||
-				src.Kind == topology.KindFabric && to.Kind == topology.KindSpine && src.Pod != host.Pod && to.Name == fmt.Sprintf("plane%s-spine0", src.Name[len(src.Name)-1:])
+			down := to.ID == h || to.Kind == topology.KindTor && to.Rack == host.Rack ||
+				to.Kind == topology.KindFabric && src.Kind == topology.KindSpine && to.Pod == host.Pod
+			up := src.Kind == topology.KindTor && to.Kind == topology.KindFabric && src.Rack != host.Rack &&
+				strings.HasSuffix(to.Name, "fabric0") ||
+				src.Kind == topology.KindFabric && to.Kind == topology.KindSpine && src.Pod != host.Pod &&
+					to.Name == fmt.Sprintf("plane%s-spine0", src.Name[len(src.Name)-1:])
 			if src.Kind != topology.KindHost && (down || up) {
-				tables[l.Src] = append(tables[l.Src], fmt.Sprintf(`"10.0.%d.%d/32":[{"selected":true,"nexthops":[%s]}]`, h/200, h%200, hop))
+				tables[l.Src] = append(tables[l.Src], fmt.Sprintf(`"10.0.%d.%d/32":[{"selected":true,"nexthops":[%s]}]`,
+					h/200, h%200, hop))
 			}
 		}
 	}
@@ -185,14 +197,18 @@ func TestRoutesOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const at1 = "SELECT count(*), count(DISTINCT flow_row) FROM hops AS h JOIN links AS l USING (scenario, link_id) JOIN nodes AS n " +
-		"ON n.scenario = h.scenario AND n.node_id = l.dst_node WHERE n.name LIKE '%fabric1'"
-	for _, v := range []pipeline.Variant{{Estimator: estimators.Independent, Passes: 1}, {Estimator: estimators.Exact}} {
+	const at1 = "SELECT count(*), count(DISTINCT flow_row) FROM hops AS h JOIN links AS l USING (scenario, " +
+		"link_id) JOIN nodes AS n ON n.scenario = h.scenario AND n.node_id = l.dst_node WHERE n.name LIKE " +
+		"'%fabric1'"
+	for _, v := range []pipeline.Variant{{Estimator: estimators.Independent, Passes: 1},
+		{Estimator: estimators.Exact}} {
 		e := estimates.Of(t, dir, movingScenario(t, moves.Text{Routes: routes}), v, pipeline.Settings{})
-		if got := estimates.Ask(t, dir, at1); got != "[0 0]" {
+		got := estimates.Ask(t, dir, at1)
+		if got != "[0 0]" {
 			t.Errorf("%s: hops and flows over the other plane: %s", v, got)
 		}
-		if got := estimates.Ask(t, dir, "SELECT count(*) FROM slowdowns WHERE variant = '"+e.Variant().String()+"'"); got != "[553]" {
+		if got := estimates.Ask(t, dir, "SELECT count(*) FROM slowdowns WHERE variant = '"+e.Variant().String()+
+			"'"); got != "[553]" {
 			t.Errorf("%s: %s flows", v, got)
 		}
 	}
@@ -201,12 +217,14 @@ func TestRoutesOfFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Derive(t.Context(), model, back, pipeline.Variant{Estimator: estimators.Independent, Passes: 1}, pipeline.Settings{})
+	e, err := pipeline.Derive(t.Context(), model, back, pipeline.Variant{Estimator: estimators.Independent,
+		Passes: 1}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if plain := mustID(t, movingScenario(t, moves.Text{})); string(e.ID()) != plain {
+	plain := mustID(t, movingScenario(t, moves.Text{}))
+	if string(e.ID()) != plain {
 		t.Errorf("without its routes the scenario is %s, want %s", e.ID(), plain)
 	}
 }
@@ -223,19 +241,25 @@ func mustID(t *testing.T, s *scenario.Scenario) string {
 // Errors say which moves cannot be simulated, and which estimators do not support them.
 func TestMovesAreRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lake")
-	spray, flow := moves.Text{Balance: "spray"}, pipeline.Variant{Estimator: estimators.Flow, Passes: 2}
+	spray := moves.Text{Balance: "spray"}
+	flow := pipeline.Variant{Estimator: estimators.Flow, Passes: 2}
 	hpcc := movingScenario(t, spray)
-	if err := hpcc.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.HPCC.String()}}); err != nil {
+	if err := hpcc.SetAll([]scenario.Setting{
+		{Key: "transport.kind", Value: simkernel.HPCC.String()}}); err != nil {
 		t.Fatal(err)
 	}
-	pfc, flowlets := movingScenario(t, spray), movingScenario(t, moves.Text{Balance: "flowlet"})
-	if err := errors.Join(pfc.SetAll([]scenario.Setting{{Key: "switches.buffer", Value: "4MB"}, {Key: "switches.pfc", Value: "true"}}),
+	pfc := movingScenario(t, spray)
+	flowlets := movingScenario(t, moves.Text{Balance: "flowlet"})
+	if err := errors.Join(pfc.SetAll([]scenario.Setting{{Key: "switches.buffer", Value: "4MB"},
+		{Key: "switches.pfc", Value: "true"}}),
 		flowlets.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.HPCC.String()}})); err != nil {
 		t.Fatal(err)
 	}
 	inOrder := moves.Text{Balance: "spray", Receivers: moves.InOrder}
-	ordered, tcp := movingScenario(t, inOrder), movingScenario(t, inOrder)
-	if err := tcp.SetAll([]scenario.Setting{{Key: "transport.kind", Value: simkernel.NewReno.String()}}); err != nil {
+	ordered := movingScenario(t, inOrder)
+	tcp := movingScenario(t, inOrder)
+	if err := tcp.SetAll([]scenario.Setting{
+		{Key: "transport.kind", Value: simkernel.NewReno.String()}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -258,7 +282,8 @@ func TestMovesAreRefused(t *testing.T) {
 			err = e.Estimate(t.Context())
 			e.Close()
 		}
-		if left, _ := os.ReadDir(filepath.Join(dir, "_state", "scenario="+mustID(t, c.s))); c.want == "outside the trace" && len(left) > 0 {
+		left, _ := os.ReadDir(filepath.Join(dir, "_state", "scenario="+mustID(t, c.s)))
+		if c.want == "outside the trace" && len(left) > 0 {
 			t.Errorf("%v: %v, and %v is left", c.v, err, left)
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -36,7 +36,9 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s becomes %s", name, v)
 		}
 	}
-	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-02", "flow-3", "flow-2-ablate-marks", "flow-2-cluster-0.05", "exact-ns3", "exact-cluster-0.05", "exact-0-5", "independent-", "independent-ns3"} {
+	for _, name := range []string{"", "flow", "flow-", "flow-0", "flow-x", "flow-02", "flow-3",
+		"flow-2-ablate-marks", "flow-2-cluster-0.05", "exact-ns3", "exact-cluster-0.05", "exact-0-5",
+		"independent-", "independent-ns3"} {
 		if v, err := ParseVariant(name); err == nil {
 			t.Errorf("%q is taken for %+v", name, v)
 		} else if !strings.Contains(err.Error(), "no ") {

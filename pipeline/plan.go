@@ -58,14 +58,15 @@ func (p *planner) plan() engine.Plan {
 // routeName is the name of the step that finds the paths of flows.
 const routeName = "route"
 
-// route returns the stage that finds the paths of flows, which all estimates of the scenario share; nil for a scenario
-// of windows, which takes the paths inside its simulation.
+// route returns the stage that finds the paths of flows, which all estimates of the scenario share; nil for a
+// scenario of windows, which takes the paths inside its simulation.
 func (p *planner) route() *engine.Stage { return p.plan().Find(routeName, 0) }
 
 // exactStage returns the stage that simulates the whole network packet by packet. It exists for every
 // estimator.
 func (p *planner) exactStage() *engine.Stage {
-	return newPlanner(p.Model, Variant{Estimator: estimators.Exact}, p.Settings, p.source).plan().Find(exactName, 0)
+	return newPlanner(p.Model, Variant{Estimator: estimators.Exact}, p.Settings, p.source).plan().Find(exactName,
+		0)
 }
 
 // options returns the options of the estimator.
@@ -86,8 +87,9 @@ func (p *planner) options() step.Options {
 // method converts the model to the scenario type of the method.
 func (m *Model) method() *step.Model {
 	x := &step.Model{
-		Network: m.Network, Router: m.Router, Params: m.Spec.Params, Buffers: m.Spec.Switches, Classes: m.Spec.Classes,
-		Moves: m.Spec.Moves, Seed: m.Spec.Seed,
+		Network: m.Network, Router: m.Router, Params: m.Spec.Params, Buffers: m.Spec.Switches,
+		Classes: m.Spec.Classes,
+		Moves:   m.Spec.Moves, Seed: m.Spec.Seed,
 	}
 	if m.Spec.AllowUnreachable {
 		x.Unreachable = step.CountUnreachable
@@ -282,17 +284,21 @@ var conflicts = []struct {
 	a, b    Feature
 	instead string
 }{
-	{waiting, linkCases, "only the whole network finds their starts: use --estimator exact; with --starts-from exact " +
-		"others take them from there"},
+	{waiting, linkCases, "only the whole network finds their starts: use --estimator exact; with --starts-from " +
+		"exact others take them from there"},
 	{waiting, ForWindows, "estimate the whole workload, without --within; or --starts-from exact first"},
 	{waiting, scaled, "change the workload, or a scenario made with --starts-from exact"},
 	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
-	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and no events"},
+	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and " +
+		"no events"},
 	{timed, ForWindows, "a sample of windows meets them by chance: estimate the whole workload, without --within"},
-	{sprayed, telemetry, "its senders compare what switches report of one path: use dctcp, or a balance by flow or flowlet"},
-	{inOrder, tcp, "TCP's receivers take packets in any order (SACK): use another transport, or --set receivers=any-order"},
+	{sprayed, telemetry, "its senders compare what switches report of one path: use dctcp, or a balance by " +
+		"flow or flowlet"},
+	{inOrder, tcp, "TCP's receivers take packets in any order (SACK): use another transport, or --set " +
+		"receivers=any-order"},
 	{inOrder, selective, "selective recovery is of receivers that take packets in any order: use one of them"},
-	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or auto"},
+	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or " +
+		"auto"},
 	{classed, linkCases, "link cases have one queue at each port: use --estimator exact or auto"},
 	{classed, ForDifference, "link cases have one queue at each port: use --estimator exact"},
 	{limited, ForDifference, "link cases have buffers without an end: use --estimator exact"},
@@ -311,7 +317,8 @@ func (m *Model) Refuse(v Variant, others ...Feature) error {
 	for _, f := range others {
 		add(f != "", f)
 	}
-	spec, t := &m.Spec, m.Spec.Params.Transport
+	spec := &m.Spec
+	t := m.Spec.Params.Transport
 	byLinkCases := !v.Auto && v.Estimator != estimators.Exact
 	add(m.waits, waiting)
 	add(byLinkCases, linkCases, v.Estimator)

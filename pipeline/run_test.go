@@ -58,15 +58,20 @@ func sameRows(t *testing.T, v Variant) {
 	estimate(t, topology, flows, first)
 	want := digestOf(t, first.Lake, v.Estimator)
 	for _, o := range []options{{Workers: 2, Partitions: 7}, {Workers: 8, Partitions: 64}, {}} {
-		o.Lake, o.Variant, o.Keep = t.TempDir(), v, true
+		o.Lake = t.TempDir()
+		o.Variant = v
+		o.Keep = true
 		estimate(t, topology, flows, o)
-		if got := digestOf(t, o.Lake, v.Estimator); got != want {
+		got := digestOf(t, o.Lake, v.Estimator)
+		if got != want {
 			t.Errorf("%d workers, %d partitions: %s, want %s", o.Workers, o.Partitions, got, want)
 		}
 	}
-	first.Workers, first.Partitions = 2, 5
+	first.Workers = 2
+	first.Partitions = 5
 	estimate(t, topology, flows, first)
-	if got := digestOf(t, first.Lake, v.Estimator); got != want {
+	got := digestOf(t, first.Lake, v.Estimator)
+	if got != want {
 		t.Errorf("cut anew in the same lake: %s, want %s", got, want)
 	}
 }
@@ -76,7 +81,8 @@ func sameRows(t *testing.T, v Variant) {
 func killedChild(t *testing.T, dir, flows, stage string, after int, more ...string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(append(os.Environ(), childLake+"="+dir, childFlows+"="+flows, childStage+"="+stage, childAfter+"="+strconv.Itoa(after)), more...)
+	cmd.Env = append(append(os.Environ(), childLake+"="+dir, childFlows+"="+flows, childStage+"="+stage,
+		childAfter+"="+strconv.Itoa(after)), more...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
@@ -116,11 +122,13 @@ func killAndContinue(t *testing.T, topology, flows string, v Variant, stage stri
 	t.Helper()
 	o := options{Lake: t.TempDir(), Variant: v, Workers: 2, Partitions: 9}
 	killedChild(t, o.Lake, flows, stage, after, childBy+"="+v.Estimator.String())
-	if state, status := stateOf(t, o.Lake); state != StatePartial {
+	state, status := stateOf(t, o.Lake)
+	if state != StatePartial {
 		t.Errorf("%s: status after the kill is %+v", stage, status.Scenarios)
 	}
 	run := estimate(t, topology, flows, o)
-	if got := digestOf(t, o.Lake, v.Estimator); got != want {
+	got := digestOf(t, o.Lake, v.Estimator)
+	if got != want {
 		t.Errorf("killed in %s: %s, want %s", stage, got, want)
 	}
 	for _, r := range run.Executor().Reports {
@@ -144,11 +152,13 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 	run := estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, estimators.Independent)
 	victim := spoil(t, o.Lake, run.Variant().place(run.ID()), schema.HopDelays)
-	if state, status := stateOf(t, o.Lake); state != StateDamaged || !strings.Contains(fmt.Sprint(status), victim) {
+	state, status := stateOf(t, o.Lake)
+	if state != StateDamaged || !strings.Contains(fmt.Sprint(status), victim) {
 		t.Errorf("status does not name %s: %+v", victim, status)
 	}
 	estimate(t, topology, flows, o)
-	if got := digestOf(t, o.Lake, estimators.Independent); got != want {
+	got := digestOf(t, o.Lake, estimators.Independent)
+	if got != want {
 		t.Errorf("repaired: %s, want %s", got, want)
 	}
 }
@@ -157,7 +167,8 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 // missing.
 func TestStagesOneByOne(t *testing.T) {
 	topology, flows := fixture.Trace(t, 3000)
-	whole, o := options{Lake: t.TempDir()}, options{Lake: t.TempDir()}
+	whole := options{Lake: t.TempDir()}
+	o := options{Lake: t.TempDir()}
 	estimate(t, topology, flows, whole)
 	run := begin(t, topology, flows, o)
 	if err := run.Generate(t.Context()); err != nil {
@@ -167,20 +178,25 @@ func TestStagesOneByOne(t *testing.T) {
 	for i, name := range []string{"simulate", "route", "bucket", "simulate", "bucket", "sample", "intervals"} {
 		run := resume(t, o)
 		err := run.RunStage(t.Context(), name)
-		if missing := i == 0 || i == 2; missing != (err != nil) || err != nil && !strings.Contains(err.Error(), `is not complete: run "parsimon `) {
+		missing := i == 0 || i == 2
+		if missing != (err != nil) ||
+			err != nil && !strings.Contains(err.Error(), `is not complete: run "parsimon `) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		run.Close()
 	}
-	if got, want := digestOf(t, o.Lake, estimators.Independent), digestOf(t, whole.Lake, estimators.Independent); got != want {
+	got, want := digestOf(t, o.Lake, estimators.Independent), digestOf(t, whole.Lake, estimators.Independent)
+	if got != want {
 		t.Errorf("stage by stage: %s, whole: %s", got, want)
 	}
-	if state, status := stateOf(t, o.Lake); state != StateComplete {
+	state, status := stateOf(t, o.Lake)
+	if state != StateComplete {
 		t.Errorf("status %+v", status)
 	}
 	run = resume(t, o)
 	defer run.Close()
-	if err := run.RunStage(t.Context(), "replay"); err == nil || !strings.Contains(err.Error(), "estimator independent without clustering has no stage replay") {
+	if err := run.RunStage(t.Context(), "replay"); err == nil ||
+		!strings.Contains(err.Error(), "estimator independent without clustering has no stage replay") {
 		t.Errorf("a stage of the other estimator: %v", err)
 	}
 }

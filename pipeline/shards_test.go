@@ -94,8 +94,8 @@ var lastReader = map[string][]schema.Table{
 // reports progress for the after-th time.
 func (t *arrayJob) shard(step string, shard string, after int) (out string, killed bool) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childLake+"="+t.lake, childStep+"="+step, childShard+"="+shard, childBy+"="+t.by.String(),
-		childAfter+"="+strconv.Itoa(after))
+	cmd.Env = append(os.Environ(), childLake+"="+t.lake, childStep+"="+step, childShard+"="+shard,
+		childBy+"="+t.by.String(), childAfter+"="+strconv.Itoa(after))
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
@@ -128,14 +128,16 @@ func (t *arrayJob) step(step, next string) {
 	wg.Wait()
 	out, _ := t.shard(next, "3/4", 0)
 	name, _, _ := strings.Cut(step, " ")
-	if want := fmt.Sprintf("stage %s of scenario", name); !strings.Contains(out, want) || !strings.Contains(out, "--shard 0/4\" first") {
+	want := fmt.Sprintf("stage %s of scenario", name)
+	if !strings.Contains(out, want) || !strings.Contains(out, "--shard 0/4\" first") {
 		t.Errorf("the step after %s, with a shard missing: %q", step, out)
 	}
 	var last []schema.Table
 	if t.by == estimators.Flow {
 		last = lastReader[step]
 	}
-	if n := dataFiles(t, t.lake, last...); (n > 0) != (len(last) > 0) {
+	n := dataFiles(t, t.lake, last...)
+	if (n > 0) != (len(last) > 0) {
 		t.Errorf("%s, with a shard missing: %d files of what it is the last to read", step, n)
 	}
 	if out, _ := t.shard(step, "0/4", 0); out != "" {
@@ -180,10 +182,12 @@ func testArrayJobs(tt *testing.T, by estimators.Name) {
 	if int(t.kills.Load()) != len(steps)-2 {
 		t.Errorf("%d of %d steps were killed", t.kills.Load(), len(steps)-2)
 	}
-	if got, want := digestOf(t, t.lake, by), digestOf(t, alone.Lake, by); got != want {
+	got, want := digestOf(t, t.lake, by), digestOf(t, alone.Lake, by)
+	if got != want {
 		t.Errorf("in shards %s, alone %s", got, want)
 	}
-	if state, status := stateOf(t, t.lake); state != StateComplete {
+	state, status := stateOf(t, t.lake)
+	if state != StateComplete {
 		t.Errorf("status %+v", status)
 	}
 	unfinished(t, t.lake)

@@ -50,7 +50,8 @@ func sourceOf(m *Model, o Settings, s *scenario.Scenario) *source {
 
 // generatedFlows returns the source of flows that are drawn from traffic matrices, or that belong to jobs.
 func (m *Model) generatedFlows(s *scenario.Scenario) *source {
-	return &source{write: func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
+	return &source{write: func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated,
+		error) {
 		// The load is relative to the network without failures, because a failure does not change what hosts
 		// send.
 		n, err := s.IntactNetwork()
@@ -91,7 +92,8 @@ func (m *Model) draw(ctx context.Context, s *scenario.Scenario, n *topology.Netw
 	if err != nil {
 		return err
 	}
-	stats.ExpectedMaxLoad, stats.ExpectedMaxLink = plan.MaxLoad, plan.MaxLink
+	stats.ExpectedMaxLoad = plan.MaxLoad
+	stats.ExpectedMaxLink = plan.MaxLink
 	return nil
 }
 
@@ -113,7 +115,8 @@ func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
 			MaxRejects: m.Spec.MaxRejects, Open: parquet.OpenFile,
 		}, ingest.Tables{Flows: out})
 		// This also explains an error of reading the file.
-		if changed := of.CheckUnchanged(path); changed != nil {
+		changed := of.CheckUnchanged(path)
+		if changed != nil {
 			return nil, changed
 		}
 		if err != nil {
@@ -161,7 +164,8 @@ func (m *Model) derivedFlows(from lake.ScenarioID, changes workload.FlowChanges)
 		}
 		changes.Ranks = stats.Closed()
 		open := func() schema.Batches { return m.Lake.Read(schema.Flows, base.Files(schema.Flows), nil) }
-		stats.FlowStats, stats.ExpectedMaxLoad = lake.FlowStats{}, 0 // they described the unchanged flows
+		stats.FlowStats = lake.FlowStats{}
+		stats.ExpectedMaxLoad = 0 // they described the unchanged flows
 		notes, err := workload.ChangeFlows(ctx, m.Network, changes, m.Spec.Seed, open, out)
 		stats.Notes = slices.Concat(stats.Notes, notes)
 		return &stats, err
@@ -187,7 +191,8 @@ func (m *Model) share(t *engine.Attempt, base engine.Records, tables ...schema.T
 // that the simulation of its whole network found. Compute steps have no hops and are omitted.
 func (m *Model) foundStarts(from lake.ScenarioID) *source {
 	of := newPlanner(&Model{Lake: m.Lake, Spec: Spec{ScenarioID: from}}, Variant{}, Settings{}, nil)
-	s := &source{reads: []engine.Output{of.generate.Output(schema.Flows), of.exactStage().Output(schema.ExactFCTs)}}
+	s := &source{reads: []engine.Output{of.generate.Output(schema.Flows),
+		of.exactStage().Output(schema.ExactFCTs)}}
 	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 		var scans []string
 		for _, of := range s.reads {
@@ -198,7 +203,8 @@ func (m *Model) foundStarts(from lake.ScenarioID) *source {
 			scans = append(scans, ScanFiles(m.Lake, r.Files(of.Table)))
 		}
 		dir := t.Session().TmpPath()
-		db, err := duckdb.Open(ctx, duckdb.Options{MemoryBytes: DefaultMemory / 4, SpillDir: filepath.Join(dir, "duckdb")})
+		db, err := duckdb.Open(ctx,
+			duckdb.Options{MemoryBytes: DefaultMemory / 4, SpillDir: filepath.Join(dir, "duckdb")})
 		if err != nil {
 			return nil, err
 		}
@@ -271,7 +277,8 @@ func (w *jobWriter) Write(rec arrow.Record) error {
 			}
 			w.rows += int64(to - at)
 		}
-		if at = to; at < len(starts) {
+		at = to
+		if at < len(starts) {
 			if err := w.next(); err != nil {
 				return err
 			}
@@ -284,14 +291,16 @@ func (w *jobWriter) Write(rec arrow.Record) error {
 func (w *jobWriter) next() error {
 	j := w.jobs[0]
 	w.jobs = w.jobs[1:]
-	row, id := w.rows, int64(j.ID+1)<<40
+	row := w.rows
+	id := int64(j.ID+1) << 40
 	err := j.Generate(func(f *jobs.Flow) error {
 		n := w.rows - row
 		for _, a := range f.After {
 			w.after = append(w.after, jobWait{w.rows, id + n, row + a, id + a, f.DelayNS})
 		}
-		w.job = append(w.job, jobFlow{workload.Row{ID: id + n, Src: f.Src, Dst: f.Dst, SizeBytes: f.Bytes, StartNS: j.StartNS,
-			Labels: workload.Labels{Service: j.Name}, Connection: id + n}, w.rows, j.Name, f.Iteration, f.Kind})
+		w.job = append(w.job, jobFlow{
+			workload.Row{ID: id + n, Src: f.Src, Dst: f.Dst, SizeBytes: f.Bytes, StartNS: j.StartNS,
+				Labels: workload.Labels{Service: j.Name}, Connection: id + n}, w.rows, j.Name, f.Iteration, f.Kind})
 		w.rows++
 		w.stats.Dependencies += int64(len(f.After))
 		if f.Bytes == 0 {
@@ -308,6 +317,7 @@ func (w *jobWriter) next() error {
 func (w *jobWriter) flush() error {
 	err := errors.Join(w.stopped(), jobAsFlow.Write(w.flows, w.job), jobAsPart.Write(w.parts, w.job),
 		jobWaits.Write(w.waits, w.after))
-	w.job, w.after = w.job[:0], w.after[:0]
+	w.job = w.job[:0]
+	w.after = w.after[:0]
 	return err
 }

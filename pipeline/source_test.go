@@ -34,8 +34,8 @@ func TestIngestedFlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	lakeDir := filepath.Join(dir, "lake")
-	trace := workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "day", Mappings: []*ingest.Mapping{mapping},
-		Options: ingest.Options{Seed: 1}}
+	trace := workloads.Trace{Sources: []string{file}, Topology: "small-2to1", Workload: "day",
+		Mappings: []*ingest.Mapping{mapping}, Options: ingest.Options{Seed: 1}}
 	if _, err := workloads.Ingest(t.Context(), trace, workloads.Settings{Lake: lakeDir}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,8 @@ func TestIngestedFlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole, g := generate("", "")
-	if !slices.EqualFunc(whole, held, func(a, b lake.DataFile) bool { return a.Digest == b.Digest }) || len(held) != 2 {
+	if !slices.EqualFunc(whole, held, func(a, b lake.DataFile) bool { return a.Digest == b.Digest }) ||
+		len(held) != 2 {
 		t.Errorf("data files %v of the workload's %v", whole, held)
 	}
 	same := func(a, b lake.DataFile) bool {

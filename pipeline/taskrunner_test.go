@@ -69,7 +69,8 @@ func (t *distributedJob) do(steps []string) (did int) {
 			t.Fatalf("%s: %v", step, err)
 		}
 		for _, table := range []schema.Table{schema.Feedback, schema.SenderFeedback} {
-			if n := t.passesWith(table); n > 2 {
+			n := t.passesWith(table)
+			if n > 2 {
 				t.Errorf("after %s there is %s of %d passes", step, table.Name, n)
 			}
 		}
@@ -116,13 +117,15 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 	steps := t.runner.Steps()
 	half := steps[:len(steps)-4] // up to stage simulate of the last pass
 	t.do(half)
-	if n := t.passesWith(schema.Feedback); n != 0 {
+	n := t.passesWith(schema.Feedback)
+	if n != 0 {
 		t.Errorf("%d passes have files of feedback after the last pass", n)
 	}
 	if t.passesWith(schema.HopObservations) == 0 {
 		t.Error("the observations of the last pass are collected before sender-feedback")
 	}
-	if did := t.do(half); did != 0 {
+	did := t.do(half)
+	if did != 0 {
 		t.Errorf("begun again: %d tasks done again", did)
 	}
 	t.complete("half done", false)
@@ -130,7 +133,8 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 	check := func(when string) {
 		t.Helper()
 		publish(t, o)
-		if have := digestOf(t, t.lake, estimators.Flow); have != want {
+		have := digestOf(t, t.lake, estimators.Flow)
+		if have != want {
 			t.Errorf("%s: %s, undivided %s", when, have, want)
 		}
 		for _, table := range temporaryTables {
@@ -141,8 +145,10 @@ func testTaskRunner(tt *testing.T, topology, flows string) {
 		t.complete(when, true)
 	}
 	check("done")
-	for _, lost := range []string{"simulate/task-00001.json", "sample/task-00000.json", "replay/task-00002.json"} {
-		if err := os.Remove(filepath.Join(t.lake, "_state", "scenario="+string(run.ID()), "variant="+o.Variant.String(), filepath.FromSlash(lost))); err != nil {
+	for _, lost := range []string{"simulate/task-00001.json", "sample/task-00000.json",
+		"replay/task-00002.json"} {
+		if err := os.Remove(filepath.Join(t.lake, "_state", "scenario="+string(run.ID()),
+			"variant="+o.Variant.String(), filepath.FromSlash(lost))); err != nil {
 			t.Fatal(err)
 		}
 		t.complete("without "+lost, false)

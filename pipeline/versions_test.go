@@ -169,7 +169,8 @@ func digest(t *testing.T, found *method.Tables, of ...schema.Table) string {
 	t.Helper()
 	h := fnv.New64a()
 	for _, table := range of {
-		if rows := found.Table(table); rows != nil {
+		rows := found.Table(table)
+		if rows != nil {
 			for _, row := range textRows(t, rows.Read()) {
 				_, _ = fmt.Fprintln(h, row)
 			}

@@ -29,8 +29,8 @@ func slowCable(t *testing.T) scenario.Changes {
 
 // whileWaiting opens an estimate while its scenario is locked, calls meanwhile, and releases the lock. It
 // returns the results of the opening.
-func whileWaiting(t *testing.T, l *lake.Lake, id lake.ScenarioID, open func(wait time.Duration) (*Estimation, error),
-	meanwhile func()) (e *Estimation, err error) {
+func whileWaiting(t *testing.T, l *lake.Lake, id lake.ScenarioID,
+	open func(wait time.Duration) (*Estimation, error), meanwhile func()) (e *Estimation, err error) {
 	t.Helper()
 	held, err := l.Lock(t.Context(), lake.Of(id))
 	if err != nil {
@@ -205,11 +205,13 @@ func TestFailedRepairKeepsScenario(t *testing.T) {
 		t.Error("no error")
 	}
 	run.Close()
-	if got := textOf(t, o.Lake, schema.Slowdowns, before.ID(), flow.String()); got != want {
+	got := textOf(t, o.Lake, schema.Slowdowns, before.ID(), flow.String())
+	if got != want {
 		t.Error("other slowdowns")
 	}
 	estimate(t, topology, flows, o)
-	if state, _ := stateOf(t, o.Lake); state != StateComplete {
+	state, _ := stateOf(t, o.Lake)
+	if state != StateComplete {
 		t.Errorf("state %s after the same run again", state)
 	}
 }

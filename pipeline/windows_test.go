@@ -67,7 +67,8 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 			if ns < last {
 				t.Errorf("row %d starts at %d ns, after one that starts at %d ns", rows, ns, last)
 			}
-			if last, rows = ns, rows+1; size[i] > 100_000 && size[i] != 6_000_000 {
+			last, rows = ns, rows+1
+			if size[i] > 100_000 && size[i] != 6_000_000 {
 				carried++
 			}
 		}
@@ -115,14 +116,18 @@ func TestOutlasting(t *testing.T) {
 		if fct < ideal {
 			t.Errorf("flow %d takes %d ns, alone %d", id, fct, ideal)
 		}
-		if after := (start/1_000_000+1)*1_000_000 + w.CooldownNS - start; fct > after {
+		after := (start/1_000_000+1)*1_000_000 + w.CooldownNS - start
+		if fct > after {
 			ratios = append(ratios, float64(fct-after)/float64(want[id]-after))
 		}
 	})
 	slices.Sort(ratios)
 	off, err := derived.FluidError()
-	if n := len(ratios); err != nil || n < 40 || math.Abs(ratios[n/2]-1) > 0.05 || ratios[n/10] < 0.9 || ratios[n-n/10] > 1.1 || off > 0.1 {
-		t.Errorf("%d flows outlast their parts, for %v of the time of the whole; error %v (%v)", n, ratios, off, err)
+	n := len(ratios)
+	if err != nil || n < 40 || math.Abs(ratios[n/2]-1) > 0.05 || ratios[n/10] < 0.9 || ratios[n-n/10] > 1.1 ||
+		off > 0.1 {
+		t.Errorf("%d flows outlast their parts, for %v of the time of the whole; error %v (%v)", n, ratios, off,
+			err)
 	}
 }
 
@@ -132,7 +137,8 @@ func TestOutlasting(t *testing.T) {
 // and doubles it. Only six flows are beyond p99.9, so it is printed, by flow size, but has no limit.
 func TestBiasOfWindows(t *testing.T) {
 	dir := t.TempDir()
-	fixture.WriteFile(t, filepath.Join(dir, "sizes.txt"), "200 20\n1000 40\n5000 60\n20000 75\n100000 90\n1000000 99\n3000000 100\n")
+	fixture.WriteFile(t, filepath.Join(dir, "sizes.txt"), "200 20\n1000 40\n5000 60\n20000 75\n100000 "+
+		"90\n1000000 99\n3000000 100\n")
 	for _, c := range []struct {
 		transport string
 		most      []float64 // error of p50, p90 and p99 of all flows
@@ -187,7 +193,8 @@ transport: {kind: `+c.transport+"}\n")
 			for bin := range inWindows {
 				slices.Sort(inWindows[bin])
 				slices.Sort(inWhole[bin])
-				line, n := fmt.Sprintf("size %d, %d flows:", bin, len(inWhole[bin])), float64(len(inWhole[bin]))
+				line := fmt.Sprintf("size %d, %d flows:", bin, len(inWhole[bin]))
+				n := float64(len(inWhole[bin]))
 				for i, q := range []float64{0.5, 0.9, 0.99, 0.999} {
 					off := inWindows[bin][int(q*n)]/inWhole[bin][int(q*n)] - 1
 					line += fmt.Sprintf(" %+.1f%%", 100*off)

@@ -38,14 +38,18 @@ func makeBigLake(t testing.TB, n int) string {
 		}
 	}
 	// The first 2,000 flows wait at a link that other flows use at the same time.
-	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=own", `SELECT i, 9, 10, 512, 1e6, 0, 0, 0 FROM range(2000) AS r(i)`)
+	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=own",
+		`SELECT i, 9, 10, 512, 1e6, 0, 0, 0 FROM range(2000) AS r(i)`)
 	writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(
 		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 0, 1, 0, 0
 			FROM range(%d) AS r(i)`, u("i", "'exact'"), n))
 	// Each of the first 300 flows of a service waits for the one before it.
-	writePart(t, db, lake, "dependencies", "scenario=big", `SELECT i, i, i - 3, i - 3, 100 FROM range(3, 900) AS r(i)`)
-	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact", `SELECT i, 0, 1, i % 64, i % 7, 0, 0, 0 FROM range(900) AS r(i)`)
-	writePart(t, db, lake, "exact_hops", "scenario=big/variant=exact", `SELECT i, 0, i % 64, 0, 0, 0 FROM range(900) AS r(i)`)
+	writePart(t, db, lake, "dependencies", "scenario=big",
+		`SELECT i, i, i - 3, i - 3, 100 FROM range(3, 900) AS r(i)`)
+	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=exact",
+		`SELECT i, 0, 1, i % 64, i % 7, 0, 0, 0 FROM range(900) AS r(i)`)
+	writePart(t, db, lake, "exact_hops", "scenario=big/variant=exact",
+		`SELECT i, 0, i % 64, 0, 0, 0 FROM range(900) AS r(i)`)
 	for _, variant := range []string{"own", "paper"} {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+variant, fmt.Sprintf(
 			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, %s, 1, 0, 1, 1, 1, 0.5, 1.0, 0.5, [], [], false, i %% 5, i * 10 FROM range(512) AS r(i)`, u("i", "5")))
@@ -54,22 +58,35 @@ func makeBigLake(t testing.TB, n int) string {
 		writePart(t, db, lake, "link_stats", "scenario=big/variant="+pass, fmt.Sprintf(
 			`SELECT i, i, i + 1, 'x-y', 10000000000, 9000000000, 1, 1, 1, 0.5, 1, 0, 1, 1, 1, 0.5, %s, 0.5, [], [], false, 0, 0 FROM range(512) AS r(i)`, u("i", duckdb.Quote(pass))))
 	}
-	writePart(t, db, lake, "link_slots", "scenario=big/variant=own", `SELECT i // 128, i % 128 * 1000, (i % 128 + 1) * 1000, i, i / 65536 FROM range(65536) AS r(i)`)
-	writePart(t, db, lake, "windows", "scenario=big/variant=own", `SELECT i, 1, 'w', 0, 4, 2, 2.0, i, i + 1, 1, 1, 1 FROM range(64) AS r(i)`)
-	writePart(t, db, lake, "sampled_slowdowns", "scenario=big/variant=own", `SELECT i, i // 100, 2.0, 0, 1, 'service ' || (i % 3), 'net ' || (i % 2), 1000 + i, i * 2500, 1000, 2000, 2.0 FROM range(6400) AS r(i)`)
-	writePart(t, db, lake, "intervals", "scenario=big/variant=own", `SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)
-	writePart(t, db, lake, "links", "scenario=big", `SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(513) AS r(i)`)
-	writePart(t, db, lake, "scenarios", "scenario=big", fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{"classes": [{"name": "a", "queue": 0},
+	writePart(t, db, lake, "link_slots", "scenario=big/variant=own",
+		`SELECT i // 128, i % 128 * 1000, (i % 128 + 1) * 1000, i, i / 65536 FROM range(65536) AS r(i)`)
+	writePart(t, db, lake, "windows", "scenario=big/variant=own",
+		`SELECT i, 1, 'w', 0, 4, 2, 2.0, i, i + 1, 1, 1, 1 FROM range(64) AS r(i)`)
+	writePart(t, db, lake, "sampled_slowdowns", "scenario=big/variant=own",
+		`SELECT i, i // 100, 2.0, 0, 1, 'service ' || (i % 3), 'net ' || (i % 2), 1000 + i, i * 2500, 1000, 2000, 2.0 FROM range(6400) AS r(i)`)
+	writePart(t, db, lake, "intervals", "scenario=big/variant=own",
+		`SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)
+	writePart(t, db, lake, "links", "scenario=big",
+		`SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(513) AS r(i)`)
+	writePart(t, db, lake, "scenarios", "scenario=big",
+		fmt.Sprintf(`VALUES ('big', 'big', 'big', 1, '{"classes": [{"name": "a", "queue": 0},
 		{"name": "b", "queue": 1, "services": ["service 1"], "vnets": ["net 1"]},
 		{"name": "c", "queue": 2, "dscp": [46]}],
 		"moves": {"events": [{"from_ns": 10000000, "to_ns": 20000000}]}}', %d, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`, n))
-	writePart(t, db, lake, "validations", "scenario=big/variant=own", `SELECT 'exact', 'bin ' || i, 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2 FROM range(4) AS r(i)`)
-	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i)`)
-	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own", `SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)
-	writePart(t, db, lake, "comparisons", "scenario=big/variant=own", `SELECT 'small', 'own', 's' || i, 'all', 'all', 'all', i, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75, 1.0, 1.0, 0.0, 0.0, 0.0 FROM range(512) AS r(i)`)
-	writePart(t, db, lake, "comparison_links", "scenario=big/variant=own", `SELECT 'small', 'own', i + 1, CAST(i AS INTEGER), CAST(i AS INTEGER), 'a → b', 'x', 512, 0.5, 0.25, 50.0, 0.0 FROM range(512) AS r(i)`)
-	writePart(t, db, lake, "sweeps", "scenario=big/variant=own", `SELECT 'x', CAST(i AS INTEGER), CAST(i + 1 AS INTEGER), 'all', i, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, i / 512.0, 0.125, 1.0, 2.0, 3, 4 FROM range(512) AS r(i)`)
-	writePart(t, db, lake, "nodes", "scenario=big", `SELECT i, 'n' || i, if(i < 128, 'host', 'tor'), i // 128, i // 8, 'rack ' || i // 8 FROM range(257) AS r(i)`)
+	writePart(t, db, lake, "validations", "scenario=big/variant=own",
+		`SELECT 'exact', 'bin ' || i, 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2 FROM range(4) AS r(i)`)
+	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own",
+		`SELECT 'small', 'seed=' || i, 'seed', i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own",
+		`SELECT 'grid', 'load.max=' || i || ', sigma=' || i, p, i || '', i, 7, 1.5, NULL, 2.5, NULL, 3.5, NULL, 4.5, NULL, NULL, NULL, 1.0 FROM range(512) AS r(i), (VALUES ('load.max'), ('sigma')) AS v(p)`)
+	writePart(t, db, lake, "comparisons", "scenario=big/variant=own",
+		`SELECT 'small', 'own', 's' || i, 'all', 'all', 'all', i, 0.5, 2.0, 3.0, 0.5, 0.25, 0.75, 1.0, 1.0, 0.0, 0.0, 0.0 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "comparison_links", "scenario=big/variant=own",
+		`SELECT 'small', 'own', i + 1, CAST(i AS INTEGER), CAST(i AS INTEGER), 'a → b', 'x', 512, 0.5, 0.25, 50.0, 0.0 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "sweeps", "scenario=big/variant=own",
+		`SELECT 'x', CAST(i AS INTEGER), CAST(i + 1 AS INTEGER), 'all', i, 0, 'flow-1', 1.0, 2.0, 3.0, 4.0, 0.0, 0.5, i / 512.0, 0.125, 1.0, 2.0, 3, 4 FROM range(512) AS r(i)`)
+	writePart(t, db, lake, "nodes", "scenario=big",
+		`SELECT i, 'n' || i, if(i < 128, 'host', 'tor'), i // 128, i // 8, 'rack ' || i // 8 FROM range(257) AS r(i)`)
 	return lake
 }
 
@@ -78,11 +95,14 @@ func makeBigLake(t testing.TB, n int) string {
 func TestManyServices(t *testing.T) {
 	db := rawDB(t)
 	lake := filepath.Join(t.TempDir(), "many")
-	writePart(t, db, lake, "slowdowns", "scenario=big/variant=own", `SELECT i, i, i % 32, i % 31, 'service ' || (i % 40000),
+	writePart(t, db, lake, "slowdowns", "scenario=big/variant=own",
+		`SELECT i, i, i % 32, i % 31, 'service ' || (i % 40000),
 		'net ' || (i % 20000), 100 + hash(i) % 100000, i * 2500, 2, 1000, 2000, 0, 1 + i % 97, 0, 0 FROM range(80000) AS r(i)`)
-	writePart(t, db, lake, "scenarios", "scenario=big", `VALUES ('big', 'big', 'big', 1, '{}', 80000, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`)
+	writePart(t, db, lake, "scenarios", "scenario=big",
+		`VALUES ('big', 'big', 'big', 1, '{}', 80000, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`)
 	of := open(t, lake, limits(2, 300e6))
-	for name, most := range map[string]int{"percentiles_by_group": 400, "slowdown_vs_size_by_group": 60, "slowdown_and_load_over_time": 500} {
+	for name, most := range map[string]int{"percentiles_by_group": 400, "slowdown_vs_size_by_group": 60,
+		"slowdown_and_load_over_time": 500} {
 		out := answer(t, of, name, "csv", map[string]string{"scenario": "big", "variant": "own"})
 		n := strings.Count(out, "\n")
 		if n < 20 || n > most {

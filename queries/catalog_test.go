@@ -61,7 +61,8 @@ func checkCatalog(t *testing.T, path string, views ...string) {
 	}
 	for _, v := range views {
 		n := count(t, db, "SELECT count(*) FROM "+duckdb.Ident(v))
-		if want, known := map[string]int{"slowdowns": 11, "slowdowns_all": 18, "flows": 8, "nodes": 4, "hops": 0, "slowdown_by_size": 7}[v]; known && n != want {
+		if want, known := map[string]int{"slowdowns": 11, "slowdowns_all": 18, "flows": 8, "nodes": 4, "hops": 0,
+			"slowdown_by_size": 7}[v]; known && n != want {
 			t.Errorf("%s has %d rows, want %d", v, n, want)
 		}
 	}
@@ -116,7 +117,8 @@ func TestCatalog(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		want := append([]string{"variants", "size_bins", "intervals_by_group", "intervals_by_group_all"}, tableViewNames()...)
+		want := append([]string{"variants", "size_bins", "intervals_by_group", "intervals_by_group_all"},
+			tableViewNames()...)
 		for _, q := range listed(t) {
 			want = append(want, q.Name)
 		}
@@ -125,11 +127,14 @@ func TestCatalog(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got views %v\nwant %v", got, want)
 		}
-		n := count(t, db, "SELECT (SELECT count(*) FROM duckdb_tables()) + (SELECT count(*) FROM duckdb_types() WHERE NOT internal)")
+		n := count(t, db, "SELECT (SELECT count(*) FROM duckdb_tables()) + (SELECT count(*) FROM duckdb_types() "+
+			"WHERE NOT internal)")
 		if n != 0 {
 			t.Errorf("%d tables and types", n)
 		}
-		n = count(t, db, "SELECT count(*) FILTER (WHERE function_name IN ('flow_groups', 'flow_percentiles', 'lake_files', 'percentile_cell', 'percentile_within', 'percentiles', 'percentiles_and_whole', 'percentiles_of', 'size_bin_of')) - 100 * count(*) FROM duckdb_functions() WHERE NOT internal")
+		n = count(t, db, "SELECT count(*) FILTER (WHERE function_name IN ('flow_groups', 'flow_percentiles', "+
+			"'lake_files', 'percentile_cell', 'percentile_within', 'percentiles', 'percentiles_and_whole', "+
+			"'percentiles_of', 'size_bin_of')) - 100 * count(*) FROM duckdb_functions() WHERE NOT internal")
 		if n != 9-900 {
 			t.Errorf("other macros than the nine: %d", n)
 		}
@@ -250,11 +255,13 @@ func TestCatalogErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := makeKnownLake(t)
-	if err := os.WriteFile(filepath.Join(broken, "nodes/scenario=aaa/part-00000.parquet"), []byte("not Parquet"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(broken, "nodes/scenario=aaa/part-00000.parquet"), []byte("not Parquet"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(comma, "missing"): "no such directory", comma: "must not have the character ','", broken: "view nodes",
+		filepath.Join(comma, "missing"): "no such directory", comma: "must not have the character ','",
+		broken: "view nodes",
 	} {
 		if err := writeCatalog(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", path, want, err)
@@ -297,7 +304,8 @@ func TestLakePaths(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"a*", "a?access_mode=read_only", "[a", "a]", `a\b`, "a,b", "a%41", "a\nb", "a\x7f", "a\xff"} {
+	for _, bad := range []string{"a*", "a?access_mode=read_only", "[a", "a]", `a\b`, "a,b", "a%41", "a\nb",
+		"a\x7f", "a\xff"} {
 		lake := filepath.Join(t.TempDir(), bad)
 		notYet := CheckLakePath(filepath.Join(lake, "deeper", "still"))
 		if err := os.Mkdir(lake, 0o755); err != nil {
@@ -308,7 +316,9 @@ func TestLakePaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, open := tryOpen(t, lake, Options{})
-		for way, err := range map[string]error{"not yet there": notYet, "check": CheckLakePath(lake), "link": CheckLakePath(link), "below a link": CheckLakePath(filepath.Join(link, "new")), "open": open, "catalog": writeCatalog(lake)} {
+		for way, err := range map[string]error{"not yet there": notYet, "check": CheckLakePath(lake),
+			"link": CheckLakePath(link), "below a link": CheckLakePath(filepath.Join(link, "new")), "open": open,
+			"catalog": writeCatalog(lake)} {
 			if err == nil || !strings.Contains(err.Error(), "lake") || !strings.Contains(err.Error(), "its path") {
 				t.Errorf("%q, %s: %v", bad, way, err)
 			}

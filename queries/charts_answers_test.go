@@ -6,7 +6,8 @@ var chartAnswers = []knownAnswer{
 	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
 aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},
 	// Two steps for a factor of 10: cells end at 1, 3.16 and 10. Flows of all sizes come first.
-	{"slowdown_cdf", map[string]string{"min_flows": "3", "steps": "2"}, `scenario,variant,source,service,vnet,size_bin,flows,slowdown,share,slower_share
+	{"slowdown_cdf", map[string]string{"min_flows": "3", "steps": "2"},
+		`scenario,variant,source,service,vnet,size_bin,flows,slowdown,share,slower_share
 aaa,own,estimate,,,all,7,1,0.14285714285714285,0.8571428571428572
 aaa,own,estimate,,,all,7,3.1622776601683795,0.42857142857142855,0.5714285714285714
 aaa,own,estimate,,,all,7,10,1,0
@@ -41,7 +42,8 @@ aaa,own,exact,web,,<10 KB,3,1,0.3333333333333333,0.6666666666666667
 aaa,own,exact,web,,<10 KB,3,3.1622776601683795,0.6666666666666666,0.33333333333333337
 aaa,own,exact,web,,<10 KB,3,10,1,0`},
 	// Two bins of the whole workload: four flows up to 10,000 bytes, three above.
-	{"slowdown_vs_size_by_group", map[string]string{"bins": "2", "min_flows": "1"}, `scenario,variant,service,vnet,bin,size_min_bytes,size_max_bytes,size_bytes,flows,p50_slowdown,p95_slowdown,p99_slowdown
+	{"slowdown_vs_size_by_group", map[string]string{"bins": "2", "min_flows": "1"},
+		`scenario,variant,service,vnet,bin,size_min_bytes,size_max_bytes,size_bytes,flows,p50_slowdown,p95_slowdown,p99_slowdown
 aaa,own,,,0,1000,10000,3162.2776601683795,4,2.5,3.8499999999999996,3.9699999999999998
 aaa,own,,,1,100000,1000001,316227.92413068144,3,6,9.600000000000001,9.920000000000002
 aaa,own,,blue,0,1000,10000,3162.2776601683795,2,3.5,3.95,3.99
@@ -57,7 +59,8 @@ aaa,own,web,blue,0,1000,10000,3162.2776601683795,1,3,3,3
 aaa,own,web,red,0,1000,10000,3162.2776601683795,2,1.5,1.95,1.99
 aaa,own,web,red,1,100000,1000001,316227.92413068144,1,10,10,10`},
 	// Two slots of 75 ms: 122,999 bytes start in the first, 2,000,001 in the second.
-	{"slowdown_and_load_over_time", map[string]string{"min_flows": "2", "slots": "2"}, `scenario,variant,service,vnet,from_ns,to_ns,time_s,flows,bytes,offered_gbps,p50_slowdown,p90_slowdown,p99_slowdown
+	{"slowdown_and_load_over_time", map[string]string{"min_flows": "2", "slots": "2"},
+		`scenario,variant,service,vnet,from_ns,to_ns,time_s,flows,bytes,offered_gbps,p50_slowdown,p90_slowdown,p99_slowdown
 aaa,own,,,0,75000000,0,5,122999,0.013119893333333334,3,4.6,4.96
 aaa,own,,,75000000,150000000,0.075,2,2000001,0.21333344,8,9.6,9.96
 aaa,own,,blue,0,75000000,0,2,19999,0.0021332266666666665,3.5,3.9,3.99
@@ -114,7 +117,8 @@ aaa,own,web,red,3,0.99,9.84,8,10
 aaa,own,web,red,3,0.999,9.984,,`},
 	// The upper half of all flows are 13 to 16, with 1,100 ns in all. Those of the services are 14 and 15 of db,
 	// with 600 ns on two tiers, and 12 and 16 of web.
-	{"tail_by_tier", map[string]string{"quantile": "0.5"}, `scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
+	{"tail_by_tier", map[string]string{"quantile": "0.5"},
+		`scenario,variant,service,slowdown_limit,tier,crossings,delay_ns,share,note
 aaa,own,,4,host-tor,4,800,0.7272727272727273,
 aaa,own,,4,tor-spine,2,300,0.2727272727272727,
 aaa,own,,4,spine-tor,0,0,0,
@@ -138,12 +142,14 @@ aaa,own,db,5.5,tor-host,0,0,0,
 aaa,own,db,5.5,tor-spine,1,0,0,
 aaa,own,db,5.5,x,0,0,0,`},
 	// Links 0 and 4 have the same share of the tail. The lower id comes first.
-	{"link_load_and_tail", map[string]string{"n": "3", "quantile": "0.5"}, `scenario,variant,load_place,tail_place,link_id,link,tier,src_node,src_name,src_kind,src_pod,src_rack,dst_node,dst_name,dst_kind,dst_pod,dst_rack,bandwidth_bps,failed,flows,bytes,load,max_queue_bytes,tail_flows,tail_delay_ns,tail_share
+	{"link_load_and_tail", map[string]string{"n": "3", "quantile": "0.5"},
+		`scenario,variant,load_place,tail_place,link_id,link,tier,src_node,src_name,src_kind,src_pod,src_rack,dst_node,dst_name,dst_kind,dst_pod,dst_rack,bandwidth_bps,failed,flows,bytes,load,max_queue_bytes,tail_flows,tail_delay_ns,tail_share
 aaa,own,1,2,4,h1 → t0,host-tor,1,h1,host,0,1,2,t0,tor,0,,10000000000,false,4,1500,0.75,4000,1,400,0.36363636363636365
 aaa,own,2,1,0,h0 → t0,host-tor,0,h0,host,0,0,2,t0,tor,0,,10000000000,false,4,1000,0.5,2000,3,400,0.36363636363636365
 aaa,own,3,3,2,t0 → s0,tor-spine,2,t0,tor,0,,3,s0,spine,,,10000000000,false,4,500,0.25,3000,2,300,0.2727272727272727`},
 	// Compared with itself, a scenario has no differences, and the links are sorted by id.
-	{"load_changes", map[string]string{"base_scenario": "aaa", "base_variant": "own", "n": "2"}, `scenario,variant,base_scenario,base_variant,place,link_id,link,tier,newly_failed,base_bandwidth_bps,bandwidth_bps,base_flows,flows,base_bytes,bytes,base_load,load,links,changed_links
+	{"load_changes", map[string]string{"base_scenario": "aaa", "base_variant": "own", "n": "2"},
+		`scenario,variant,base_scenario,base_variant,place,link_id,link,tier,newly_failed,base_bandwidth_bps,bandwidth_bps,base_flows,flows,base_bytes,bytes,base_load,load,links,changed_links
 aaa,own,aaa,own,1,0,h0 → t0,host-tor,false,10000000000,10000000000,4,4,1000,1000,0.5,0.5,12,0
 aaa,own,aaa,own,2,1,t0 → h0,tor-host,false,10000000000,10000000000,0,0,0,0,0,0,12,0`},
 }

@@ -84,7 +84,8 @@ func TestChartFieldsAreColumns(t *testing.T) {
 			Description string
 			Params      []struct{ Name string }
 		}
-		if err := errors.Join(json.Unmarshal(chart, &spec), json.Unmarshal(chart, &says)); err != nil || says.Description == "" {
+		if err := errors.Join(json.Unmarshal(chart, &spec), json.Unmarshal(chart, &says)); err != nil ||
+			says.Description == "" {
 			t.Fatalf("%s: %v, or no description", name, err)
 		}
 		f := chartFields{map[string]bool{}, map[string]bool{}, map[string]bool{}}

@@ -153,7 +153,8 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 	if err := createFunctions(duckdb.RunnerOf(ctx, conn)); err != nil {
 		return err
 	}
-	paths := names.Of(db.files, func(f File) string { return filepath.Join(db.root, filepath.FromSlash(f.Path)) })
+	paths := names.Of(db.files,
+		func(f File) string { return filepath.Join(db.root, filepath.FromSlash(f.Path)) })
 	if db.output != "" {
 		paths = append(paths, db.output)
 	}
@@ -349,7 +350,8 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 		if !given {
 			value = p.Default
 		}
-		if value == wide || value == "" || !known && p.Type != "text" || p.Name == "scenario" || p.Name == "variant" {
+		if value == wide || value == "" || !known && p.Type != "text" || p.Name == "scenario" ||
+			p.Name == "variant" {
 			continue
 		}
 		one := try{p.Name + "=" + value, map[string]string{}}

@@ -26,7 +26,8 @@ func Example() {
 	}})
 	check(err)
 	defer func() { check(db.Close()) }()
-	_, err = db.Write(ctx, "SELECT kind, count(*) AS nodes FROM nodes WHERE scenario = 'cafecafecafecafe' GROUP BY kind ORDER BY kind", "csv")
+	_, err = db.Write(ctx, "SELECT kind, count(*) AS nodes FROM nodes WHERE scenario = 'cafecafecafecafe' "+
+		"GROUP BY kind ORDER BY kind", "csv")
 	check(err)
 	answer, err := os.ReadFile(out)
 	check(err)
@@ -61,7 +62,8 @@ func writeNodes(ctx context.Context, dir string) {
 	db, err := duckdb.Open(ctx, duckdb.Options{})
 	check(err)
 	defer func() { check(db.Close()) }()
-	_, err = db.ExecContext(ctx, `COPY (SELECT node_id, 'n' || node_id AS name, kind, 0 AS pod, 0 AS rack, 'leaf1' AS rack_name
+	_, err = db.ExecContext(ctx,
+		`COPY (SELECT node_id, 'n' || node_id AS name, kind, 0 AS pod, 0 AS rack, 'leaf1' AS rack_name
 		FROM (VALUES (0, 'host'), (1, 'host'), (2, 'tor')) AS v(node_id, kind))
 		TO `+duckdb.Quote(filepath.Join(folder, "part-00000.parquet"))+` (FORMAT parquet)`)
 	check(err)

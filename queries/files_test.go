@@ -18,7 +18,8 @@ const knownIDs = "scenario,variant,n\n007,own,4\naaa,own,7\naaa,paper,7\n"
 // The ids of a row are those of its file in the manifest. A folder above the lake that looks like a hive
 // partition must not change them, neither in a query nor in the catalog.
 func TestFoldersAboveTheLake(t *testing.T) {
-	for _, parent := range []string{"scenario=x", "variant=x", "workload=x", "scenario=x/variant=y/workload=z", "SCENARIO=x"} {
+	for _, parent := range []string{"scenario=x", "variant=x", "workload=x", "scenario=x/variant=y/workload=z",
+		"SCENARIO=x"} {
 		lake := filepath.Join(t.TempDir(), parent, "lake")
 		if err := os.MkdirAll(filepath.Dir(lake), 0o755); err != nil {
 			t.Fatal(err)
@@ -93,14 +94,16 @@ func TestListedFilesAreChecked(t *testing.T) {
 	lake := makeKnownLake(t)
 	for path, want := range map[string]string{
 		"../outside.parquet": "clean path inside", "/etc/passwd": "clean path inside", "": "clean path inside",
-		"slowdowns/./x.parquet": "clean path inside", "slowdowns/*.parquet": "must not have", "s3://x/y": "clean path inside",
-		"s3:x": "must not have", "a\nb": "must not have", "a[b]": "must not have",
+		"slowdowns/./x.parquet": "clean path inside", "slowdowns/*.parquet": "must not have",
+		"s3://x/y": "clean path inside",
+		"s3:x":     "must not have", "a\nb": "must not have", "a[b]": "must not have",
 	} {
 		files := []File{{Table: "slowdowns", Scenario: "a", Variant: variantOf("b"), Path: path}}
 		if err := WriteCatalog(lake, "_tmp/catalog", files); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("catalog of %q: want %q, got %v", path, want, err)
 		}
-		if _, err := Open(t.Context(), lake, Options{Files: files}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(t.Context(), lake, Options{Files: files}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("database of %q: want %q, got %v", path, want, err)
 		}
 	}

@@ -11,9 +11,10 @@ import (
 
 // percentileGroups are groups of values with different distributions.
 var percentileGroups = map[string]string{
-	"random":       "SELECT 1 - ln(1 - (hash(i) % 1000003) / 1000003) FROM range(50000) AS r(i)",
-	"near 1":       "SELECT 1 + ((hash(i) % 1000003) / 1000003) ** 6 FROM range(50001) AS r(i)",
-	"mostly tied":  "SELECT CASE WHEN i % 10 < 8 THEN 1 ELSE 1 + (hash(i) % 977) / 97 END FROM range(30000) AS r(i)",
+	"random": "SELECT 1 - ln(1 - (hash(i) % 1000003) / 1000003) FROM range(50000) AS r(i)",
+	"near 1": "SELECT 1 + ((hash(i) % 1000003) / 1000003) ** 6 FROM range(50001) AS r(i)",
+	"mostly tied": "SELECT CASE WHEN i % 10 < 8 THEN 1 ELSE 1 + (hash(i) % 977) / 97 END FROM range(30000) AS " +
+		"r(i)",
 	"few values":   "SELECT [1, 1.1, 1.3, 7][1 + i % 4] FROM range(10001) AS r(i)",
 	"one cell":     "SELECT 7 + (hash(i) % 1000003) / 1e12 FROM range(30000) AS r(i)",
 	"all the same": "SELECT 1.1 FROM range(12345)",
@@ -42,17 +43,21 @@ func lakeOfGroups(t *testing.T) (lake string) {
 // The percentiles of the macros equal those of quantile_cont to the bit.
 func TestPercentilesAreQuantileCont(t *testing.T) {
 	lake := lakeOfGroups(t)
-	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown AS value FROM slowdowns_all) "
-	const flows = "WITH few AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, slowdown, CAST(1000 * slowdown AS BIGINT) AS fct_ns FROM slowdowns_all) "
+	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS " +
+		"flow_group, slowdown AS value FROM slowdowns_all) "
+	const flows = "WITH few AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, " +
+		"slowdown, CAST(1000 * slowdown AS BIGINT) AS fct_ns FROM slowdowns_all) "
 	const rows = `SELECT scenario, variant, %s AS whole, %s AS flow_group, count(*) AS flows, quantile_cont(value, %s) AS q, max(value) AS max_value FROM picked GROUP BY ALL`
 	for threads, few := range map[int]bool{1: false, 4: false, 2: true} {
 		o := limits(threads, 0)
 		o.Few = few
 		db := open(t, lake, o)
-		for _, fractions := range []string{"[0.999, 0.5, 0.9, 0.99]", "[0.0, 0.3, 1.0]", "[CAST(0.123456789 AS DOUBLE)]"} {
+		for _, fractions := range []string{"[0.999, 0.5, 0.9, 0.99]", "[0.0, 0.3, 1.0]",
+			"[CAST(0.123456789 AS DOUBLE)]"} {
 			fcts := strings.Replace(fractions, "0.9", "0.8", 1)
 			fct := ", quantile_cont(fct_ns, " + fcts + ") AS fct FROM few GROUP BY ALL"
-			both := strings.Replace(fmt.Sprintf(rows, "false", "flow_group", fractions)+" UNION ALL "+fmt.Sprintf(rows, "true", "NULL", fractions), " FROM picked GROUP BY ALL", fct, 2)
+			both := strings.Replace(fmt.Sprintf(rows, "false", "flow_group", fractions)+" UNION ALL "+
+				fmt.Sprintf(rows, "true", "NULL", fractions), " FROM picked GROUP BY ALL", fct, 2)
 			want := sqlCSV(t, db, flows+"FROM ("+strings.ReplaceAll(both, "(value", "(slowdown")+") ORDER BY ALL")
 			got := sqlCSV(t, db, flows+"FROM flow_percentiles(few, "+fractions+", "+fcts+") ORDER BY ALL")
 			if got != want {
@@ -126,7 +131,8 @@ func TestPercentilesInLittleMemory(t *testing.T) {
 func TestPercentilesOfFilesAreRefused(t *testing.T) {
 	lake := makeKnownLake(t)
 	db := open(t, lake, Options{})
-	for _, relation := range []string{"'/etc/passwd'", duckdb.Quote(lake + "/../x.parquet"), duckdb.Quote("x.parquet"), `"x.csv"`, `lake."x.csv"`, "'a' || 'b'", "(SELECT 'a')"} {
+	for _, relation := range []string{"'/etc/passwd'", duckdb.Quote(lake + "/../x.parquet"),
+		duckdb.Quote("x.parquet"), `"x.csv"`, `lake."x.csv"`, "'a' || 'b'", "(SELECT 'a')"} {
 		if _, err := db.SQL(t.Context(), "FROM percentiles("+relation+", [0.5])"); err == nil {
 			t.Errorf("%s was read", relation)
 		}

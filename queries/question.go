@@ -220,9 +220,11 @@ func parseQuery(file, text string) (Query, error) {
 	for line := range strings.Lines(m[4]) {
 		p := paramLine.FindStringSubmatch(line)
 		if p == nil || q.hasParam(p[1]) || !slices.Contains(uses, "$"+p[1]) {
-			return q, fmt.Errorf("%s: want `-- param: NAME TYPE = DEFAULT : what it is`, once and used, got %q", file, line)
+			return q, fmt.Errorf("%s: want `-- param: NAME TYPE = DEFAULT : what it is`, once and used, got %q", file,
+				line)
 		}
-		q.Params = append(q.Params, Param{Name: p[1], Type: p[2], Default: strings.TrimPrefix(p[3], "''"), Doc: p[4]})
+		q.Params = append(q.Params, Param{Name: p[1], Type: p[2], Default: strings.TrimPrefix(p[3], "''"),
+			Doc: p[4]})
 	}
 	if _, err := q.With(nil); err != nil {
 		return q, fmt.Errorf("%s: %w", file, err)
@@ -248,8 +250,8 @@ func (q Query) hasParam(name string) bool {
 // says what the chart shows.
 func Chart(name string) json.RawMessage { return read(name + ".vl.json") }
 
-// LightTheme returns a Vega-Lite configuration with the colours of charts on a light page. Colour-blind readers can
-// distinguish them.
+// LightTheme returns a Vega-Lite configuration with the colours of charts on a light page. Colour-blind
+// readers can distinguish them.
 func LightTheme() json.RawMessage { return read("theme_light.json") }
 
 // DarkTheme returns the configuration for a dark page.

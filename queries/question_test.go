@@ -28,7 +28,8 @@ func TestLibrary(t *testing.T) {
 	if len(paths) != len(listed(t)) || len(paths) < 10 {
 		t.Fatalf("%d files, %d questions", len(paths), len(listed(t)))
 	}
-	names := map[string]bool{"variants": true, "size_bins": true, "intervals_by_group": true, "intervals_by_group_all": true}
+	names := map[string]bool{"variants": true, "size_bins": true, "intervals_by_group": true,
+		"intervals_by_group_all": true}
 	for _, table := range schema.Tables() {
 		for _, v := range table.Views() {
 			names[v.Name] = true
@@ -83,7 +84,8 @@ func TestBadHeaders(t *testing.T) {
 
 // A fragment that does not exist is an error that names it, not a stack trace.
 func TestMissingFragment(t *testing.T) {
-	if _, err := withFragments("-- include nothing\nSELECT 1"); err == nil || !strings.Contains(err.Error(), "nothing.sql") {
+	if _, err := withFragments("-- include nothing\nSELECT 1"); err == nil ||
+		!strings.Contains(err.Error(), "nothing.sql") {
 		t.Errorf("got %v", err)
 	}
 	text, err := withFragments("WITH\n-- include path_parts\nSELECT 1")
@@ -94,7 +96,8 @@ func TestMissingFragment(t *testing.T) {
 
 func TestGetSuggests(t *testing.T) {
 	for asked, want := range map[string]string{
-		"slowdown_by_sizes": "did you mean \"slowdown_by_size\"", "hotest_links": "did you mean \"hottest_links\"", "p99": "did you mean \"p99_links\"",
+		"slowdown_by_sizes": "did you mean \"slowdown_by_size\"", "hotest_links": "did you mean \"hottest_links\"",
+		"p99": "did you mean \"p99_links\"",
 	} {
 		_, err := Get(asked)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -244,8 +244,10 @@ func TestLockWithoutChecks(t *testing.T) {
 	before := fingerprint(t, filepath.Dir(lake))
 	for _, text := range []string{
 		`COPY (SELECT 1) TO 'OUT2.csv'`, `SELECT * FROM read_text('OUT.csv')`, `SELECT * FROM glob('PARENT/*')`,
-		`SELECT * FROM read_text('LAKE/../outside.csv')`, `EXPORT DATABASE 'OUT'`, `ATTACH 'OUT.duckdb'`, `INSTALL httpfs`,
-		`LOAD httpfs`, `SET enable_external_access = true`, `SET allowed_directories = ['/']`, `SET lock_configuration = false`,
+		`SELECT * FROM read_text('LAKE/../outside.csv')`, `EXPORT DATABASE 'OUT'`, `ATTACH 'OUT.duckdb'`,
+		`INSTALL httpfs`,
+		`LOAD httpfs`, `SET enable_external_access = true`, `SET allowed_directories = ['/']`,
+		`SET lock_configuration = false`,
 		`RESET lock_configuration`, `SET temp_directory = 'OUT'`,
 	} {
 		if _, err := db.sql.Exec(fill(text)); err == nil {
@@ -292,13 +294,16 @@ func TestSelectsRun(t *testing.T) {
 
 func TestRefusalIsNamed(t *testing.T) {
 	db, _, fill := lakeWithSecret(t)
-	for _, text := range []string{`COPY (SELECT 1) TO 'OUT.csv'`, `SELECT 1; SELECT 2`, `PRAGMA version`, `FROM read_text('OUT.csv')`} {
+	for _, text := range []string{`COPY (SELECT 1) TO 'OUT.csv'`, `SELECT 1; SELECT 2`, `PRAGMA version`,
+		`FROM read_text('OUT.csv')`} {
 		if _, err := db.SQL(context.Background(), fill(text)); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for text, want := range map[string]string{`SELEC 1`: "syntax error", `FROM slowdown`: "slowdowns", `SELECT $1`: "parameters"} {
-		if _, err := db.SQL(context.Background(), text); err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+	for text, want := range map[string]string{`SELEC 1`: "syntax error", `FROM slowdown`: "slowdowns",
+		`SELECT $1`: "parameters"} {
+		if _, err := db.SQL(context.Background(), text); err == nil || errors.Is(err, ErrRefused) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -325,7 +330,8 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink(outside, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, lake, Options{}).SQL(t.Context(), "FROM nodes"); err == nil || !strings.Contains(err.Error(), "leads out of the lake over a symbolic link") {
+	if _, err := open(t, lake, Options{}).SQL(t.Context(), "FROM nodes"); err == nil ||
+		!strings.Contains(err.Error(), "leads out of the lake over a symbolic link") {
 		t.Error(err)
 	}
 	// The lake itself may be a link.
@@ -353,7 +359,8 @@ func TestOpenErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(empty, "missing"): "no such directory", empty: "holds no tables yet", file: "is not a directory", odd: "pattern",
+		filepath.Join(empty, "missing"): "no such directory", empty: "holds no tables yet",
+		file: "is not a directory", odd: "pattern",
 	} {
 		if _, err := tryOpen(t, path, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", path, want, err)
@@ -370,14 +377,16 @@ func TestMemoryLimit(t *testing.T) {
 	lake := makeKnownLake(t)
 	spill := t.TempDir()
 	before := fingerprint(t, lake)
-	const text = "SELECT count(*) AS n FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(9000000) AS t(i)) WHERE r % 2 = 0"
+	const text = "SELECT count(*) AS n FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM " +
+		"range(9000000) AS t(i)) WHERE r % 2 = 0"
 	tight := open(t, lake, limits(1, duckdb.MinMemoryBytes))
 	if _, err := tight.SQL(context.Background(), text); err == nil {
 		t.Error("ran within 64 MiB")
 	} else if !strings.Contains(err.Error(), "Out of Memory") {
 		t.Error(err)
 	}
-	spilling := open(t, lake, Options{Options: duckdb.Options{MemoryBytes: duckdb.MinMemoryBytes, Threads: 1, SpillDir: spill}})
+	spilling := open(t, lake,
+		Options{Options: duckdb.Options{MemoryBytes: duckdb.MinMemoryBytes, Threads: 1, SpillDir: spill}})
 	got := sqlCSV(t, spilling, text)
 	if got != "n\n4500000\n" {
 		t.Error(got)

@@ -57,7 +57,8 @@ func TestOldFilesLackNewColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := File{Table: "workloads", Workload: "old", Path: "workloads/workload=old/part-00000.parquet"}
-	for version, want := range map[int]string{15: "rows,second_directions\n7,0\n", schema.Version: "second_directions"} {
+	for version, want := range map[int]string{15: "rows,second_directions\n7,0\n",
+		schema.Version: "second_directions"} {
 		file.Version = version
 		db := open(t, lake, Options{Files: []File{file}})
 		answer, err := db.SQL(t.Context(), "SELECT rows, second_directions FROM workloads")

@@ -41,7 +41,8 @@ func intervalsByGroup(suffix string) view {
 		comment: "One row per group of flows, with the 95% intervals of its percentiles in columns, and with all " +
 			"warnings about the group in one text. Remarks about the whole workload (warnings of kind flows) are " +
 			"not included." + ofVariants(schema.View{Answer: suffix == ""}),
-		sql: strings.NewReplacer("FROM intervals", "FROM intervals"+suffix, "FROM warnings", "FROM warnings"+suffix).
+		sql: strings.NewReplacer("FROM intervals", "FROM intervals"+suffix, "FROM warnings", "FROM warnings"+
+			suffix).
 			Replace(string(read("fragments/intervals_by_group.sql"))),
 	}
 }
@@ -274,10 +275,11 @@ func namesIn(text string) []string {
 func questionView(q Query) (view, error) {
 	text, err := q.With(nil)
 	return view{
-		name:    q.Name,
-		sql:     text,
-		needs:   namesIn(q.SQL),
-		comment: q.Question + " One row per " + strings.TrimPrefix(q.Grain, "one row per ") + ". Units: " + q.Units + ".",
+		name:  q.Name,
+		sql:   text,
+		needs: namesIn(q.SQL),
+		comment: q.Question + " One row per " + strings.TrimPrefix(q.Grain, "one row per ") + ". Units: " +
+			q.Units + ".",
 	}, err
 }
 
@@ -301,7 +303,8 @@ func sizeBinsView() string {
 		rows = append(rows, fmt.Sprintf("(CAST(%d AS INTEGER), %s, CAST(%d AS BIGINT), CAST(%d AS BIGINT))",
 			i, duckdb.Quote(b.Name), b.MinBytes, b.MaxBytes))
 	}
-	return "SELECT * FROM (VALUES " + strings.Join(rows, ", ") + ") AS bins(bin, size_bin, size_min_bytes, size_max_bytes)"
+	return "SELECT * FROM (VALUES " + strings.Join(rows, ", ") + ") AS bins(bin, size_bin, size_min_bytes, " +
+		"size_max_bytes)"
 }
 
 // sizeBinMacro returns the macro size_bin_of(bytes), the number of the bin of a flow size.

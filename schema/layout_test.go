@@ -345,7 +345,8 @@ func TestLayoutFindsFaults(t *testing.T) {
 		}
 		found := map[string][]string{}
 		ast.Inspect(file, (&layout{files: files, comments: map[int]bool{}, found: found}).visit)
-		if names := slices.Collect(maps.Keys(found)); rule == "" && len(names) > 0 ||
+		names := slices.Collect(maps.Keys(found))
+		if rule == "" && len(names) > 0 ||
 			rule != "" && !slices.Equal(names, []string{rule}) {
 			t.Errorf("want a fault of %q, found %v in\n%s", rule, found, code)
 		}

@@ -4,8 +4,9 @@ package schema
 // base_scenario and base_variant name the first.
 var (
 	Comparisons = Table{
-		Name:  "comparisons",
-		Doc:   "Percentiles of slowdown and FCT in two scenarios, over the flows that are in both, or over all if there are none.",
+		Name: "comparisons",
+		Doc: "Percentiles of slowdown and FCT in two scenarios, over the flows that are in both, or over all if " +
+			"there are none.",
 		Grain: "base × group of flows × quantile",
 		Key:   []string{"base_scenario", "base_variant", "service", "vnet", "size_bin", "hops", "quantile"},
 		Sort:  []string{}, Variant: true, Published: true,
@@ -87,8 +88,10 @@ var Sweeps = Table{
 
 // SweepRuns is the answer of a sweep of parameters. Its rows belong to the scenario and variant of each run.
 var SweepRuns = Table{
-	Name: "sweep_runs", Doc: "Runs of a sweep of parameters (parsimon sweep --set): one row per run and parameter.",
-	Grain: "sweep × run × parameter", Key: []string{"sweep", "parameter"}, Sort: []string{}, Variant: true, Published: true,
+	Name: "sweep_runs", Doc: "Runs of a sweep of parameters (parsimon sweep --set): one row per run and " +
+		"parameter.",
+	Grain: "sweep × run × parameter", Key: []string{"sweep", "parameter"}, Sort: []string{}, Variant: true,
+	Published: true,
 	Columns: []Column{
 		{"sweep", str, false, "", "name of the sweep: the scenario file and the parameters"},
 		{"settings", str, false, "", "all settings of the run, in the order of the parameters"},

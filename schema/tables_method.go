@@ -96,8 +96,9 @@ var (
 		},
 	}
 	HopContributions = Table{
-		Name:  "hop_contributions",
-		Doc:   "The part of each flow's estimated FCT that each hop adds. Table slowdowns has the flow_id of each flow_row.",
+		Name: "hop_contributions",
+		Doc: "The part of each flow's estimated FCT that each hop adds. Table slowdowns has the flow_id of each " +
+			"flow_row.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},
@@ -139,12 +140,14 @@ var (
 		}...),
 	}
 	Feedback = Table{
-		Name:  "feedback",
-		Doc:   "Feedback for the link cases of the second pass: observations of each flow's packets at its other hops.",
+		Name: "feedback",
+		Doc: "Feedback for the link cases of the second pass: observations of each flow's packets at its other " +
+			"hops.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"link_id", "flow_row"},
 		Variant: true, Temporary: true,
 		Columns: append(Hops.Select("link_id", "flow_row", "hop"),
-			Column{"observed", bin, false, "", "NIC waits, queueing waits and marks of the packets, encoded in blocks"}),
+			Column{"observed", bin, false, "",
+				"NIC waits, queueing waits and marks of the packets, encoded in blocks"}),
 	}
 	SenderFeedback = Table{
 		Name: "sender_feedback",
@@ -155,8 +158,9 @@ var (
 		Columns: Feedback.Columns,
 	}
 	SenderFCTs = Table{
-		Name:  "sender_fcts",
-		Doc:   "Results of the replay: the FCT of each flow in the case of its host's uplink, with complete feedback.",
+		Name: "sender_fcts",
+		Doc: "Results of the replay: the FCT of each flow in the case of its host's uplink, with complete " +
+			"feedback.",
 		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"}, Variant: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "row of the flow in table flows"},

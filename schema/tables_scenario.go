@@ -75,8 +75,8 @@ var (
 	}
 	Dependencies = Table{
 		Name: "dependencies",
-		Doc: "Flows that wait for others. A flow starts when all flows that it waits for have been delivered and the " +
-			"delays have passed, but not before its start_ns in flows. Empty if no flow waits.",
+		Doc: "Flows that wait for others. A flow starts when all flows that it waits for have been delivered and " +
+			"the delays have passed, but not before its start_ns in flows. Empty if no flow waits.",
 		Grain: "flow × flow that it waits for", Key: []string{"flow_row", "after_row"}, Sort: []string{"flow_row"},
 		Shared: true,
 		Columns: []Column{
@@ -88,7 +88,8 @@ var (
 		},
 	}
 	JobFlows = Table{
-		Name: "job_flows", Doc: "The job, the iteration and the purpose of each flow of a job. Empty if the scenario has no jobs.",
+		Name: "job_flows", Doc: "The job, the iteration and the purpose of each flow of a job. Empty if the " +
+			"scenario has no jobs.",
 		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"}, Shared: true,
 		Columns: []Column{
 			{"flow_row", i64, false, "", "row of the flow in table flows"},
@@ -100,7 +101,8 @@ var (
 	}
 	Rejects = Table{
 		Name: "rejects", Doc: "Rows of flow files that cannot be simulated.",
-		Grain: "direction of an input row", Key: []string{"file", "row", "reverse"}, Sort: []string{"file", "row", "reverse"},
+		Grain: "direction of an input row", Key: []string{"file", "row", "reverse"},
+		Sort:  []string{"file", "row", "reverse"},
 		Scope: OfBoth, Shared: true,
 		Columns: []Column{
 			{"file", str, false, "", "input file"},

@@ -241,7 +241,8 @@ func (c *Cache) write(key linksim.CaseKey, result []byte) error {
 		return err
 	}
 	c.found[key] = entry{c.packs[len(c.packs)-1], c.size + headerBytes, int64(len(result)), digest}
-	if c.size += int64(len(b)); c.size >= packBytes {
+	c.size += int64(len(b))
+	if c.size >= packBytes {
 		c.writing = nil
 	}
 	return nil
@@ -259,7 +260,8 @@ func (c *Cache) beginPack() error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return err
 	}
-	c.writing, c.size = f, int64(len(packMagic))
+	c.writing = f
+	c.size = int64(len(packMagic))
 	_, err = f.Write([]byte(packMagic))
 	return err
 }
@@ -311,11 +313,13 @@ func (c *Cache) prune(entries []fs.DirEntry, mostBytes int64) error {
 	})
 	var bytes int64
 	for _, p := range packs {
-		if bytes += p.Size(); bytes <= mostBytes {
+		bytes += p.Size()
+		if bytes <= mostBytes {
 			continue
 		}
 		f, err := c.root.Open(p.Name())
-		if err == nil && begins(f, packFamily) && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if err == nil && begins(f, packFamily) &&
+			syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			err = c.root.Remove(p.Name())
 		}
 		if f != nil {

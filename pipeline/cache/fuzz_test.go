@@ -71,7 +71,8 @@ func TestTornPack(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, ok := c.Lookup(linksim.CaseKey{1}, nil)
-		if whole := cut >= len(packMagic)+headerBytes+len("first"); ok != whole || ok && string(first) != "first" {
+		whole := cut >= len(packMagic)+headerBytes+len("first")
+		if ok != whole || ok && string(first) != "first" {
 			t.Errorf("of %d bytes: %q, %v", cut, first, ok)
 		}
 		if _, ok := c.Lookup(linksim.CaseKey{2}, nil); ok {

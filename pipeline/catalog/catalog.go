@@ -31,7 +31,8 @@ func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) 
 // damaged, it returns an error together with the files of the other manifests.
 func Committed(l *lake.Lake, scenarios ...lake.ScenarioID) ([]queries.File, map[string]lake.DataFile, error) {
 	manifests, err := l.Manifests(scenarios...)
-	files, byPath := []queries.File{}, map[string]lake.DataFile{}
+	files := []queries.File{}
+	byPath := map[string]lake.DataFile{}
 	answers := map[string]variant.Variant{}
 	for _, m := range manifests {
 		if m.Variant.IsZero() && m.Scenario != "" {
@@ -71,7 +72,8 @@ func Write(l *lake.Lake) error {
 	}
 	files, byPath, err := Committed(l)
 	// Its views would name files that may not exist any longer.
-	if other := (*lake.VersionError)(nil); errors.As(err, &other) {
+	other := (*lake.VersionError)(nil)
+	if errors.As(err, &other) {
 		if err = os.Remove(filepath.Join(l.Path(), queries.CatalogFile)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -96,7 +98,8 @@ func Write(l *lake.Lake) error {
 	}
 	// A view of a damaged file cannot be created, and the error of DuckDB does not name the file.
 	for _, f := range byPath {
-		if damage := l.Check(f); damage != nil {
+		damage := l.Check(f)
+		if damage != nil {
 			return fmt.Errorf("the views of the lake cannot be written: %w (parsimon status lists all damage)", damage)
 		}
 	}
@@ -121,7 +124,8 @@ func stamp(root *os.Root, digest string) string {
 // written.
 func upToDate(root *os.Root, digest string) bool {
 	want := stamp(root, digest)
-	if info, err := root.Lstat(writtenFile); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(want)) {
+	if info, err := root.Lstat(writtenFile); err != nil || !info.Mode().IsRegular() ||
+		info.Size() != int64(len(want)) {
 		return false // opening a named pipe, for example, would block
 	}
 	written, err := root.ReadFile(writtenFile)

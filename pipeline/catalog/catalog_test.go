@@ -36,7 +36,9 @@ func TestWriteLeavesViewsThatDidNotChange(t *testing.T) {
 	for name, change := range map[string]func() error{
 		"catalog removed":   func() error { return os.Remove(path) },
 		"catalog truncated": func() error { return os.Truncate(path, 10) },
-		"other views noted": func() error { return os.WriteFile(filepath.Join(dir, writtenFile), []byte("x"), 0o644) },
+		"other views noted": func() error {
+			return os.WriteFile(filepath.Join(dir, writtenFile), []byte("x"), 0o644)
+		},
 		"note is a link": func() error {
 			note := filepath.Join(dir, writtenFile)
 			if err := os.Remove(note); err != nil {
@@ -57,7 +59,8 @@ func TestWriteLeavesViewsThatDidNotChange(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		if now := write(); os.SameFile(old, now) || now.Size() != first.Size() {
+		now := write()
+		if os.SameFile(old, now) || now.Size() != first.Size() {
 			t.Errorf("%s: the views were not written again", name)
 		}
 	}

@@ -166,7 +166,8 @@ func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
 // runStage runs the incomplete tasks of a stage, the longest first. If a task fails, the other workers stop
 // before their next task. Committed files stay.
 func (e *Executor) runStage(ctx context.Context, s *Stage) error {
-	began, cpu := time.Now(), ProcessorSeconds()
+	began := time.Now()
+	cpu := ProcessorSeconds()
 	job, err := e.prepare(s)
 	if err != nil {
 		return err
@@ -310,7 +311,8 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 	return Parallel(ctx, e.Workers, len(todo), func(ctx context.Context, i int) error {
 		n := todo[i]
 		bytes := e.MemoryBytes // a task that exceeds the limit runs alone
-		if rows := max(0, j.Tasks[n].Rows); rows < e.MemoryBytes/max(1, j.Stage.BytesPerRow) {
+		rows := max(0, j.Tasks[n].Rows)
+		if rows < e.MemoryBytes/max(1, j.Stage.BytesPerRow) {
 			bytes = rows * j.Stage.BytesPerRow
 		}
 		if err := budget.Acquire(ctx, bytes); err != nil {
@@ -318,7 +320,8 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 		}
 		defer budget.Release(bytes)
 		rec, err := e.runTask(ctx, j, n, worker)
-		if panicked := (*PanicError)(nil); errors.As(err, &panicked) {
+		panicked := (*PanicError)(nil)
+		if errors.As(err, &panicked) {
 			e.Log.Debug().Bytes("stack", panicked.Stack).Msg("panic of a task")
 		}
 		if err != nil {
@@ -377,7 +380,8 @@ func (e *Executor) resume(j *job) (err error) {
 		if j.Done[n], err = readRecord(e.lake, j.Stage, n); err != nil {
 			return err
 		}
-		if rec := j.Done[n]; rec != nil && !e.whole && !e.shared() && slices.ContainsFunc(rec.Files, e.lake.Collected) {
+		rec := j.Done[n]
+		if rec != nil && !e.whole && !e.shared() && slices.ContainsFunc(rec.Files, e.lake.Collected) {
 			j.Done[n] = nil
 		}
 	}
@@ -539,7 +543,8 @@ func (e *Executor) runTask(ctx context.Context, j *job, n int, worker Worker) (r
 		}
 	}
 	if err != nil {
-		if rec := e.taken(j.Stage, n); rec != nil {
+		rec := e.taken(j.Stage, n)
+		if rec != nil {
 			return rec, nil
 		}
 	}

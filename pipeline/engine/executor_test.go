@@ -19,16 +19,20 @@ import (
 // again. The temporary table is removed as soon as the stage that reads it is complete. The other tables
 // stay.
 func TestRun(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	want := []string{
 		"numbers 4", "numbers 3", "numbers 2", "numbers 1", "numbers 0",
 		"squares 4", "squares 3", "squares 2", "squares 1", "squares 0",
 		"sums 1", "sums 0",
 	}
-	if did := toy.run(t, session, settings()); !slices.Equal(did, want) {
+	did := toy.run(t, session, settings())
+	if !slices.Equal(did, want) {
 		t.Errorf("did %q, want %q", did, want)
 	}
-	if a, b, c := files(t, session.Lake, toy.numbers), files(t, session.Lake, toy.squares), files(t, session.Lake, toy.sums); a != toyTasks || b != 0 || c != toySums {
+	a, b, c := files(t, session.Lake, toy.numbers), files(t, session.Lake, toy.squares),
+		files(t, session.Lake, toy.sums)
+	if a != toyTasks || b != 0 || c != toySums {
 		t.Errorf("%d, %d and %d files", a, b, c)
 	}
 	e := New(session, settings())
@@ -38,10 +42,12 @@ func TestRun(t *testing.T) {
 	if did := toy.begun(); len(did) > 0 {
 		t.Errorf("a complete plan did %q", did)
 	}
-	if len(e.Reports) != 3 || e.Reports[1].Stage != "squares" || e.Reports[1].Tasks != toyTasks || e.Reports[1].Reused != toyTasks {
+	if len(e.Reports) != 3 || e.Reports[1].Stage != "squares" || e.Reports[1].Tasks != toyTasks ||
+		e.Reports[1].Reused != toyTasks {
 		t.Errorf("reports %+v", e.Reports)
 	}
-	if left, _ := os.ReadDir(session.TmpPath()); len(left) > 0 {
+	left, _ := os.ReadDir(session.TmpPath())
+	if len(left) > 0 {
 		t.Errorf("%d unfinished files", len(left))
 	}
 }
@@ -49,13 +55,17 @@ func TestRun(t *testing.T) {
 // The rows are the same for any number of workers. With Keep, the temporary table stays.
 func TestWorkersAndKeep(t *testing.T) {
 	for _, workers := range []int{0, 3, 16} {
-		session, toy := toyLake(t), newToy(toyScenario)
+		session := toyLake(t)
+		toy := newToy(toyScenario)
 		s := settings()
-		s.Workers, s.Keep = workers, true
-		if did := toy.run(t, session, s); len(did) != 2*toyTasks+toySums {
+		s.Workers = workers
+		s.Keep = true
+		did := toy.run(t, session, s)
+		if len(did) != 2*toyTasks+toySums {
 			t.Errorf("%d workers: did %q", workers, did)
 		}
-		if n := files(t, session.Lake, toy.squares); n != toyTasks {
+		n := files(t, session.Lake, toy.squares)
+		if n != toyTasks {
 			t.Errorf("%d files are kept", n)
 		}
 	}
@@ -63,7 +73,8 @@ func TestWorkersAndKeep(t *testing.T) {
 
 // The statistics of a stage are those of its tasks, in order.
 func TestStats(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	toy.run(t, session, settings())
 	r, err := Reader(session.Lake, settings()).Records(toy.sums)
 	if err != nil {
@@ -73,7 +84,8 @@ func TestStats(t *testing.T) {
 	if err != nil || fmt.Sprint(stats) != "[{500} {500}]" {
 		t.Errorf("%v, %v", stats, err)
 	}
-	if _, err := Stats[[]int](r); err == nil || !strings.Contains(err.Error(), "statistics of stage sums, task 1") {
+	if _, err := Stats[[]int](r); err == nil ||
+		!strings.Contains(err.Error(), "statistics of stage sums, task 1") {
 		t.Errorf("of another type: %v", err)
 	}
 }
@@ -81,14 +93,17 @@ func TestStats(t *testing.T) {
 // A failed stage continues where it stopped. If the inputs of a stage are missing, the error names the
 // command that makes them. If a file or a record is damaged, missing or truncated, only its task runs again.
 func TestStageResumes(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	l := session.Lake
 	squares := func(s Settings) ([]string, error) {
 		err := New(session, s).RunStage(t.Context(), toy.plan, toy.squares)
 		return toy.begun(), err
 	}
 	var incomplete *IncompleteError
-	if _, err := squares(settings()); !errors.As(err, &incomplete) || !strings.Contains(err.Error(), `stage numbers of scenario cafecafecafecafe is not complete: run "toy numbers" first`) {
+	if _, err := squares(settings()); !errors.As(err, &incomplete) ||
+		!strings.Contains(err.Error(),
+			`stage numbers of scenario cafecafecafecafe is not complete: run "toy numbers" first`) {
 		t.Errorf("without numbers: %v", err)
 	}
 	if err := New(session, settings()).RunStage(t.Context(), toy.plan, toy.numbers); err != nil {
@@ -101,14 +116,17 @@ func TestStageResumes(t *testing.T) {
 		}
 		return nil
 	}
-	if did, err := squares(settings()); err == nil || err.Error() != "stage squares, task 3 of 5: no luck" || !slices.Equal(did, []string{"squares 4", "squares 3", "squares 2"}) {
+	if did, err := squares(settings()); err == nil || err.Error() != "stage squares, task 3 of 5: no luck" ||
+		!slices.Equal(did, []string{"squares 4", "squares 3", "squares 2"}) {
 		t.Fatalf("failed: did %q, %v", did, err)
 	}
-	if _, err := Complete(l, toy.squares, 1); err == nil || !strings.Contains(err.Error(), "3 of 5 tasks are not done (1, 2, 3)") {
+	if _, err := Complete(l, toy.squares, 1); err == nil ||
+		!strings.Contains(err.Error(), "3 of 5 tasks are not done (1, 2, 3)") {
 		t.Errorf("half a stage counts as complete: %v", err)
 	}
 	toy.do = nil
-	if did, err := squares(settings()); err != nil || !slices.Equal(did, []string{"squares 2", "squares 1", "squares 0"}) {
+	if did, err := squares(settings()); err != nil ||
+		!slices.Equal(did, []string{"squares 2", "squares 1", "squares 0"}) {
 		t.Fatalf("resumed: did %q, %v", did, err)
 	}
 	if did, err := squares(settings()); err != nil || len(did) != 0 {
@@ -154,7 +172,8 @@ func TestStageResumes(t *testing.T) {
 			t.Errorf("%s: did %q, %v", name, did, err)
 		}
 	}
-	if left, _ := os.ReadDir(session.TmpPath()); len(left) != 0 {
+	left, _ := os.ReadDir(session.TmpPath())
+	if len(left) != 0 {
 		t.Errorf("%d temporary files left", len(left))
 	}
 }
@@ -162,7 +181,8 @@ func TestStageResumes(t *testing.T) {
 // If a stage is divided into different tasks than before, or has another version of the method, it begins
 // again. Its new files have other names, so that readers see the old files until the new ones are committed.
 func TestStageBeginsAgain(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	l := session.Lake
 	numbers := func(s Settings) int {
 		t.Helper()
@@ -171,7 +191,8 @@ func TestStageBeginsAgain(t *testing.T) {
 		}
 		return len(toy.begun())
 	}
-	if did := numbers(settings()); did != toyTasks {
+	did := numbers(settings())
+	if did != toyTasks {
 		t.Fatalf("did %d tasks", did)
 	}
 	first, err := Complete(l, toy.numbers, 1)
@@ -195,7 +216,9 @@ func TestStageBeginsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, f := range second.Files(schema.SenderFCTs) {
-		if slices.ContainsFunc(first.Files(schema.SenderFCTs), func(old lake.DataFile) bool { return old.Path == f.Path }) {
+		if slices.ContainsFunc(first.Files(schema.SenderFCTs), func(old lake.DataFile) bool {
+			return old.Path == f.Path
+		}) {
 			t.Errorf("file %d of the new layout is %s", n, f.Path)
 		}
 	}
@@ -220,14 +243,16 @@ func TestStageBeginsAgain(t *testing.T) {
 
 // When its context ends, a stage stops before its next task. Complete tasks stay complete.
 func TestRunStopsWithContext(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	ctx, cancel := context.WithCancel(t.Context())
 	toy.do = func(string, int) error {
 		cancel()
 		return nil
 	}
 	err := New(session, settings()).Run(ctx, toy.plan)
-	if did := toy.begun(); !errors.Is(err, context.Canceled) || len(did) != 1 {
+	did := toy.begun()
+	if !errors.Is(err, context.Canceled) || len(did) != 1 {
 		t.Errorf("did %q, %v", did, err)
 	}
 	toy.do = nil
@@ -239,7 +264,8 @@ func TestRunStopsWithContext(t *testing.T) {
 // A task waits until it fits in memory beside the running tasks. A task that exceeds the limit runs alone.
 func TestMemoryBudget(t *testing.T) {
 	for _, c := range []struct{ bytes, most int64 }{{3 * 200 * 8, 3}, {200*8 + 1, 1}, {1, 1}} {
-		session, toy := toyLake(t), newToy(toyScenario)
+		session := toyLake(t)
+		toy := newToy(toyScenario)
 		var now, most, begun atomic.Int64
 		full := make(chan struct{}) // closed when the maximum number of tasks is running
 		toy.do = func(stage string, _ int) error {
@@ -258,7 +284,8 @@ func TestMemoryBudget(t *testing.T) {
 			return nil
 		}
 		s := settings()
-		s.Workers, s.MemoryBytes = toyTasks, c.bytes
+		s.Workers = toyTasks
+		s.MemoryBytes = c.bytes
 		toy.run(t, session, s)
 		if most.Load() != c.most {
 			t.Errorf("%d bytes: %d tasks at once, want %d", c.bytes, most.Load(), c.most)
@@ -269,7 +296,8 @@ func TestMemoryBudget(t *testing.T) {
 // If a run does not accept the results of a complete stage, the run fails, even if another run ran the tasks.
 // No results are lost: a run that accepts them finds the tasks complete.
 func TestCheckRefuses(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	toy.squares.Check = func(r Records) error {
 		stats, err := Stats[toyStats](r)
 		if err == nil && stats[0].Numbers > 100 {
@@ -283,7 +311,8 @@ func TestCheckRefuses(t *testing.T) {
 			t.Errorf("refused: %v", err)
 		}
 	}
-	if did := toy.begun(); len(did) != 2*toyTasks {
+	did := toy.begun()
+	if len(did) != 2*toyTasks {
 		t.Errorf("did %q", did)
 	}
 	toy.squares.Check = nil
@@ -295,7 +324,8 @@ func TestCheckRefuses(t *testing.T) {
 // If only a longer plan reads a temporary table, the table is removed together with the last of the other
 // temporary tables.
 func TestCollectUnread(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	open := toy.squares.Open
 	toy.squares.Writes = append(toy.squares.Writes, schema.Feedback)
 	toy.squares.Open = func(in *Inputs) (Worker, error) {
@@ -332,12 +362,14 @@ func TestCollectUnread(t *testing.T) {
 
 // Reading the records of a damaged stage returns an error that names the file. A Reader changes nothing.
 func TestReaderFindsDamage(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	toy.run(t, session, settings())
 	spoil(t, session.Lake, toy.sums, 1)
 	path := toy.sums.Place.File(schema.SenderFCTs, 1)
 	_, err := Reader(session.Lake, settings()).Records(toy.sums)
-	if err == nil || !strings.Contains(err.Error(), "stage sums of scenario cafecafecafecafe is damaged") || !strings.Contains(err.Error(), path) {
+	if err == nil || !strings.Contains(err.Error(), "stage sums of scenario cafecafecafecafe is damaged") ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("%v", err)
 	}
 }

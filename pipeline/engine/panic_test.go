@@ -66,7 +66,8 @@ func TestPanicOfOpenIsAnError(t *testing.T) {
 	toy := newToy(toyScenario)
 	toy.squares.Open = func(*Inputs) (Worker, error) { panic("no such link") }
 	err := New(session, settings()).Run(t.Context(), toy.plan)
-	if err == nil || !strings.Contains(err.Error(), "stage squares: ") || !strings.Contains(err.Error(), "no such link") {
+	if err == nil || !strings.Contains(err.Error(), "stage squares: ") ||
+		!strings.Contains(err.Error(), "no such link") {
 		t.Errorf("error %v", err)
 	}
 }

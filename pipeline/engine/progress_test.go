@@ -16,7 +16,8 @@ func TestProgressRate(t *testing.T) {
 	p.every = time.Hour
 	p.Begin("simulate", "packet-hops", 4_000_000)
 	at := p.began.Add(10 * time.Second)
-	if rate := p.rate(at, 10); rate < 0.99 || rate > 1.01 {
+	rate := p.rate(at, 10)
+	if rate < 0.99 || rate > 1.01 {
 		t.Errorf("rate %v after 10 in 10 s", rate)
 	}
 	for s := range 60 {

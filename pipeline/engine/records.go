@@ -134,7 +134,8 @@ func (e *IncompleteError) Error() string {
 		text += e.Why + ": "
 	}
 	if e.Shards != "" {
-		return fmt.Sprintf("%srun \"%s --shard %s\" first, with the --partitions of the others", text, e.Stage.Command, e.Shards)
+		return fmt.Sprintf("%srun \"%s --shard %s\" first, with the --partitions of the others", text,
+			e.Stage.Command, e.Shards)
 	}
 	return fmt.Sprintf("%srun \"%s\" first", text, e.Stage.Command)
 }
@@ -153,8 +154,8 @@ func Complete(l *lake.Lake, s *Stage, method int) (Records, error) {
 	case found && r.Method == method:
 		incomplete.Why, incomplete.Shards = missing(l, r)
 	case found:
-		incomplete.Why = fmt.Sprintf("it was made by version %d of the method, and this program has version %d", r.Method,
-			method)
+		incomplete.Why = fmt.Sprintf("it was made by version %d of the method, and this program has version %d",
+			r.Method, method)
 	}
 	return r, incomplete
 }

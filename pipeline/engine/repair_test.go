@@ -20,7 +20,8 @@ func all(stage string) []string {
 // A stage whose temporary table was collected stays complete until a stage that reads the table must run
 // again. The table is then recomputed from its inputs, and collected again. Nothing else is recomputed.
 func TestRepair(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	l := session.Lake
 	toy.run(t, session, settings())
 	remove := func(path string) func() {
@@ -36,26 +37,35 @@ func TestRepair(t *testing.T) {
 		did    []string
 	}{
 		{"nothing", func() {}, nil},
-		{"a file of sums is removed", remove(toy.sums.Place.File(schema.SenderFCTs, 1)), append(all("squares"), "sums 1")},
+		{"a file of sums is removed", remove(toy.sums.Place.File(schema.SenderFCTs, 1)),
+			append(all("squares"), "sums 1")},
 		{"a file of sums is damaged", func() { spoil(t, l, toy.sums, 0) }, append(all("squares"), "sums 0")},
-		{"a record of sums is removed", remove(toy.sums.StatePath(recordName(0))), append(all("squares"), "sums 0")},
+		{"a record of sums is removed", remove(toy.sums.StatePath(recordName(0))),
+			append(all("squares"), "sums 0")},
 		{"a file of numbers is damaged", func() { spoil(t, l, toy.numbers, 2) }, []string{"numbers 2"}},
 		{"a record of squares is removed", remove(toy.squares.StatePath(recordName(3))), []string{"squares 3"}},
-		{"a file of numbers is damaged and one of sums removed", func() { spoil(t, l, toy.numbers, 0); remove(toy.sums.Place.File(schema.SenderFCTs, 1))() },
+		{"a file of numbers is damaged and one of sums removed",
+			func() { spoil(t, l, toy.numbers, 0); remove(toy.sums.Place.File(schema.SenderFCTs, 1))() },
 			slices.Concat([]string{"numbers 0"}, all("squares"), []string{"sums 1"})},
-		{"the plan of sums is removed", remove(toy.sums.StatePath("plan.json")), slices.Concat(all("squares"), all("sums"))},
+		{"the plan of sums is removed", remove(toy.sums.StatePath("plan.json")),
+			slices.Concat(all("squares"), all("sums"))},
 		{"the plan of sums is damaged", func() {
-			if err := os.WriteFile(filepath.Join(l.Path(), toy.sums.StatePath("plan.json")), []byte("{"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(l.Path(), toy.sums.StatePath("plan.json")), []byte("{"),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 		}, slices.Concat(all("squares"), all("sums"))},
-		{"everything of sums is removed", func() { remove(toy.sums.StatePath())(); remove(toy.sums.Place.Dir(schema.SenderFCTs))() }, slices.Concat(all("squares"), all("sums"))},
+		{"everything of sums is removed",
+			func() { remove(toy.sums.StatePath())(); remove(toy.sums.Place.Dir(schema.SenderFCTs))() },
+			slices.Concat(all("squares"), all("sums"))},
 	} {
 		c.damage()
-		if did := toy.run(t, session, settings()); !slices.Equal(did, c.did) {
+		did := toy.run(t, session, settings())
+		if !slices.Equal(did, c.did) {
 			t.Errorf("%s: did %q, want %q", c.what, did, c.did)
 		}
-		if n := files(t, l, toy.squares); n != 0 {
+		n := files(t, l, toy.squares)
+		if n != 0 {
 			t.Errorf("%s: %d files of squares stay", c.what, n)
 		}
 	}
@@ -63,14 +73,16 @@ func TestRepair(t *testing.T) {
 
 // A stage that is divided into different tasks than before needs the collected table again.
 func TestRepairForAnotherLayout(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	toy.run(t, session, settings())
 	cut := toy.sums.Cut
 	toy.sums.Cut = func(*Inputs, []Task) ([]Task, error) { return toyRanges(3), nil }
 	if err := New(session, settings()).Run(t.Context(), toy.plan); err != nil {
 		t.Fatal(err)
 	}
-	if did, want := toy.begun(), append(all("squares"), "sums 2", "sums 1", "sums 0"); !slices.Equal(did[len(did)-len(want):], want) {
+	did, want := toy.begun(), append(all("squares"), "sums 2", "sums 1", "sums 0")
+	if !slices.Equal(did[len(did)-len(want):], want) {
 		t.Errorf("did %q, want %q in the end", did, want)
 	}
 	toy.sums.Cut = cut
@@ -79,15 +91,18 @@ func TestRepairForAnotherLayout(t *testing.T) {
 
 // A stage that runs alone recomputes its collected files, because they are the purpose of the run.
 func TestStageAloneMakesCollectedFiles(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	toy.run(t, session, settings())
 	if err := New(session, settings()).RunStage(t.Context(), toy.plan, toy.squares); err != nil {
 		t.Fatal(err)
 	}
-	if did := toy.begun(); !slices.Equal(did, all("squares")) {
+	did := toy.begun()
+	if !slices.Equal(did, all("squares")) {
 		t.Errorf("did %q", did)
 	}
-	if n := files(t, session.Lake, toy.squares); n != toyTasks {
+	n := files(t, session.Lake, toy.squares)
+	if n != toyTasks {
 		t.Errorf("%d files of squares", n)
 	}
 }

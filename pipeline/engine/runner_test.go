@@ -16,7 +16,8 @@ import (
 // A program that assigns tasks plans a step, runs its tasks on any machine and in any order, possibly several
 // times each, and finishes the step. At the end, nothing is left to do unless a task is lost.
 func TestTaskRunner(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	l := session.Lake
 	session.Close()
 	r := NewTaskRunner(l, lake.Of(toyScenario), toy.plan, settings())
@@ -28,7 +29,8 @@ func TestTaskRunner(t *testing.T) {
 	if _, err := l.Lock(ctx, lake.Of(toyScenario)); !errors.Is(err, lake.ErrBusy) {
 		t.Errorf("alone beside a job: %v", err)
 	}
-	if got := fmt.Sprint(r.Steps()); got != "[numbers squares sums]" {
+	got := fmt.Sprint(r.Steps())
+	if got != "[numbers squares sums]" {
 		t.Errorf("steps %s", got)
 	}
 	if _, err := r.Plan(ctx, "sums"); err == nil || !strings.Contains(err.Error(), "stage squares") {
@@ -63,7 +65,8 @@ func TestTaskRunner(t *testing.T) {
 			}
 		}
 		toy.check(t, l)
-		if n := files(t, l, toy.squares); n != 0 {
+		n := files(t, l, toy.squares)
+		if n != 0 {
 			t.Errorf("%d files of squares stay", n)
 		}
 		if done, err := r.Complete(ctx); err != nil || !done {
@@ -71,7 +74,8 @@ func TestTaskRunner(t *testing.T) {
 		}
 		return counts
 	}
-	if counts := do(); !slices.Equal(counts, []int{toyTasks, toyTasks, toySums}) {
+	counts := do()
+	if !slices.Equal(counts, []int{toyTasks, toyTasks, toySums}) {
 		t.Errorf("tasks %v", counts)
 	}
 	if counts := do(); !slices.Equal(counts, []int{0, 0, 0}) {
@@ -89,7 +93,8 @@ func TestTaskRunner(t *testing.T) {
 		if done, err := r.Complete(ctx); err != nil || done {
 			t.Errorf("%s is lost: complete %v, %v", what, done, err)
 		}
-		if counts := do(); !slices.Equal(counts, []int{0, toyTasks, 1}) {
+		counts := do()
+		if !slices.Equal(counts, []int{0, toyTasks, 1}) {
 			t.Errorf("%s was lost: tasks %v", what, counts)
 		}
 	}
@@ -103,7 +108,8 @@ func TestTaskRunner(t *testing.T) {
 
 // Finish rejects results that the settings reject.
 func TestTaskRunnerChecks(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	session.Close()
 	toy.numbers.Check = func(Records) error { return errors.New("odd numbers") }
 	r := NewTaskRunner(session.Lake, lake.Of(toyScenario), toy.plan, settings())

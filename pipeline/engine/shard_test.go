@@ -81,8 +81,10 @@ func TestShardsDivideTasks(t *testing.T) {
 			}
 			// Graham's bound for longest-first scheduling is 4/3 of the optimum. This bound is twice the
 			// optimum.
-			if most := slices.Max(loads); most > total/int64(count)+longest {
-				t.Errorf("%d tasks in %d shards: the largest has %d of %d, the longest task %d", n, count, most, total, longest)
+			most := slices.Max(loads)
+			if most > total/int64(count)+longest {
+				t.Errorf("%d tasks in %d shards: the largest has %d of %d, the longest task %d", n, count, most, total,
+					longest)
 			}
 		}
 	}
@@ -126,7 +128,8 @@ func shared(t testing.TB, l *lake.Lake, s Settings, choose choice, do func(e *Ex
 // complete, the next stage names the missing shards. The last shard of a stage collects the tables that no
 // stage needs any longer. A damaged file is recomputed by its own shard.
 func TestShards(t *testing.T) {
-	session, toy := toyLake(t), newToy(toyScenario)
+	session := toyLake(t)
+	toy := newToy(toyScenario)
 	l := session.Lake
 	run := func(text string, stage *Stage) ([]string, error) {
 		t.Helper()
@@ -149,12 +152,14 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run("0/2", toy.squares); err == nil || !strings.Contains(err.Error(), `run "toy numbers --shard 1/2" first, with the --partitions of the others`) {
+	if _, err := run("0/2", toy.squares); err == nil ||
+		!strings.Contains(err.Error(), `run "toy numbers --shard 1/2" first, with the --partitions of the others`) {
 		t.Errorf("one of two shards is done: %v", err)
 	}
 	cut := toy.numbers.Cut
 	toy.numbers.Cut = func(*Inputs, []Task) ([]Task, error) { return toyRanges(3), nil }
-	if _, err := run("1/2", toy.numbers); err == nil || !strings.Contains(err.Error(), "another plan (5 tasks; this would be 3)") {
+	if _, err := run("1/2", toy.numbers); err == nil ||
+		!strings.Contains(err.Error(), "another plan (5 tasks; this would be 3)") {
 		t.Errorf("a shard with another plan: %v", err)
 	}
 	toy.numbers.Cut = cut
@@ -175,7 +180,8 @@ func TestShards(t *testing.T) {
 			if _, err := run(shard, stage); err != nil {
 				t.Fatalf("%s %s: %v", stage, shard, err)
 			}
-			if n, want := files(t, l, toy.squares) == 0, stage == toy.sums && shard == "1/2"; n != want {
+			n, want := files(t, l, toy.squares) == 0, stage == toy.sums && shard == "1/2"
+			if n != want {
 				t.Errorf("after %s %s: collected %v", stage, shard, n)
 			}
 		}
@@ -215,7 +221,8 @@ func TestDoubledAttempts(t *testing.T) {
 
 func testDoubledAttempts(t *testing.T, table schema.Table) {
 	session := toyLake(t)
-	l, s := session.Lake, race("race", table, 0)
+	l := session.Lake
+	s := race("race", table, 0)
 	session.Close()
 	parallel := settings()
 	parallel.Workers = 2
@@ -273,11 +280,13 @@ func TestLateAttempts(t *testing.T) {
 	session.Close()
 	parallel := settings()
 	parallel.Workers = 2
-	first, second := race("simulate", schema.HopObservations, 1), race("feedback", schema.Feedback, 1)
+	first := race("simulate", schema.HopObservations, 1)
+	second := race("feedback", schema.Feedback, 1)
 	second.Reads = []Output{first.Output(schema.HopObservations)}
 	second.Open = Always(func(_ context.Context, a *Attempt) error {
 		time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
-		err := columns.ForEach(a.Read(first.Output(schema.HopObservations), nil), func(arrow.Record) error { return nil })
+		err := columns.ForEach(a.Read(first.Output(schema.HopObservations), nil),
+			func(arrow.Record) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -300,7 +309,8 @@ func TestLateAttempts(t *testing.T) {
 				}
 			}
 		}
-		if have := files(t, l, s); want >= 0 && have != want {
+		have := files(t, l, s)
+		if want >= 0 && have != want {
 			t.Errorf("%s, %s: %d files, want %d", when, s, have, want)
 		}
 	}

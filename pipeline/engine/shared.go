@@ -93,7 +93,8 @@ func (r *TaskRunner) Hold(ctx context.Context) (release func(), err error) {
 }
 
 // step calls with for one step of the plan.
-func (r *TaskRunner) step(ctx context.Context, step string, choose choice, do func(*Executor, *Stage) error) error {
+func (r *TaskRunner) step(ctx context.Context, step string, choose choice,
+	do func(*Executor, *Stage) error) error {
 	at := slices.IndexFunc(r.plan, func(s *Stage) bool { return s.String() == step })
 	if at < 0 {
 		return fmt.Errorf("the plan has no step %s", step)
@@ -211,7 +212,8 @@ func (e *Executor) chosen(tasks []Task) []bool {
 // settleShared is settle for one of several processes.
 func (e *Executor) settleShared(j *job) (err error) {
 	s := j.Stage
-	lock, err := e.lake.LockStage(s.Place.StatePath(s.Name+".lock"), func() error { return e.begin(s, j.layout) })
+	lock, err := e.lake.LockStage(s.Place.StatePath(s.Name+".lock"),
+		func() error { return e.begin(s, j.layout) })
 	if err != nil {
 		return err
 	}
@@ -237,7 +239,8 @@ func (e *Executor) settleShared(j *job) (err error) {
 // otherLayout returns the error of a process that would divide the stage into different tasks than the other
 // processes.
 func otherLayout(s *Stage, now, want layout) error {
-	return fmt.Errorf("stage %s of scenario %s was begun with another plan (%d tasks; this would be %d): every process needs the same --partitions and the same program; without --shard the stage begins again",
+	return fmt.Errorf("stage %s of scenario %s was begun with another plan (%d tasks; this would be %d): every "+
+		"process needs the same --partitions and the same program; without --shard the stage begins again",
 		s.Name, s.Place.Scenario, len(now.Tasks), len(want.Tasks))
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Several runs at once are one line: the complete ones, and the stage of each that is under way. Without it, a
-// sweep of long runs shows nothing until the first of them is complete.
+// Several runs at once are one line: the complete ones, and the stage of each that is under way. Without it,
+// a sweep of long runs shows nothing until the first of them is complete.
 func TestSideBySideShowsEveryRun(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, true, zerolog.Nop()).(*ticker)

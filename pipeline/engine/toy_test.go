@@ -56,7 +56,8 @@ var toyScenario = lake.ScenarioID("cafecafecafecafe")
 func toyRanges(count int64) []Task {
 	tasks := make([]Task, count)
 	for n := range count {
-		lo, hi := n*toyNumbers/count, (n+1)*toyNumbers/count
+		lo := n * toyNumbers / count
+		hi := (n + 1) * toyNumbers / count
 		tasks[n] = Task{Lo: lo, Hi: hi, Cost: hi - lo + n, Rows: hi - lo}
 	}
 	return tasks
@@ -74,7 +75,8 @@ func newToy(scenario lake.ScenarioID) *toy {
 }
 
 // stage returns a stage that writes one table and whose tasks are ranges of the numbers.
-func (t *toy) stage(scenario lake.ScenarioID, name string, writes schema.Table, tasks int64, work Worker) *Stage {
+func (t *toy) stage(scenario lake.ScenarioID, name string, writes schema.Table, tasks int64,
+	work Worker) *Stage {
 	return &Stage{
 		Name: name, Place: lake.Place{Scenario: scenario, Variant: variant.Variant{Estimator: "toy" + name}},
 		Unit: "numbers", Command: "toy " + name,
@@ -163,7 +165,8 @@ func (t *toy) writeSquares(_ context.Context, a *Attempt) error {
 
 func (t *toy) writeSums(_ context.Context, a *Attempt) error {
 	in := a.Read(t.squares.Output(schema.SenderFeedback), a.Range("link_id"))
-	sum, count := int64(0), 0
+	sum := int64(0)
+	count := 0
 	err := columns.ForEach(in, func(rec arrow.Record) error {
 		texts := columns.Named(rec, "observed").(*array.Binary)
 		for i := range texts.Len() {
@@ -221,10 +224,11 @@ func (t *toy) check(tb testing.TB, l *lake.Lake) {
 		tb.Fatal(err)
 	}
 	var sums []int64
-	err = columns.ForEach(l.Read(schema.SenderFCTs, r.Files(schema.SenderFCTs), nil), func(rec arrow.Record) error {
-		sums = append(sums, columns.Int64s(rec, "fct_ns")...)
-		return nil
-	})
+	err = columns.ForEach(l.Read(schema.SenderFCTs, r.Files(schema.SenderFCTs), nil),
+		func(rec arrow.Record) error {
+			sums = append(sums, columns.Int64s(rec, "fct_ns")...)
+			return nil
+		})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -71,7 +71,8 @@ func damaged(w world, path string, rng *mathrand.Rand) (*damage, error) {
 	if d.before, err = os.ReadFile(file); err != nil {
 		return nil, err
 	}
-	data, at := bytes.Clone(d.before), rng.IntN(len(d.before))
+	data := bytes.Clone(d.before)
+	at := rng.IntN(len(d.before))
 	if rng.IntN(4) == 0 {
 		data, d.what = data[:at], fmt.Sprintf("%s cut to %d of %d bytes", path, at, len(data))
 	} else {
@@ -103,7 +104,8 @@ func (d *damage) harmless() bool {
 	}
 	var was, is sealed
 	data, err := os.ReadFile(d.world.path("lake/" + d.path))
-	return err == nil && json.Unmarshal(d.before, &was) == nil && json.Unmarshal(data, &is) == nil && reflect.DeepEqual(was, is)
+	return err == nil && json.Unmarshal(d.before, &was) == nil && json.Unmarshal(data, &is) == nil &&
+		reflect.DeepEqual(was, is)
 }
 
 // statusNames returns an error if status does not report damage that did not change the time of the file.
@@ -119,7 +121,9 @@ func (d *damage) statusNames() error {
 		return err
 	}
 	text := fmt.Sprintf("%+v", status)
-	partial := slices.ContainsFunc(status.Scenarios, func(s pipeline.ScenarioStatus) bool { return s.State != pipeline.StateComplete })
+	partial := slices.ContainsFunc(status.Scenarios, func(s pipeline.ScenarioStatus) bool {
+		return s.State != pipeline.StateComplete
+	})
 	switch top, rest, _ := strings.Cut(d.path, "/"); {
 	case top == "_cache" || !strings.Contains(d.path, "/") || d.path == "_state/views":
 		return nil
@@ -182,9 +186,11 @@ func TestDamagedBytes(t *testing.T) {
 	if c.complete() {
 		return
 	}
-	rounds, repairs := 50, 1
+	rounds := 50
+	repairs := 1
 	if long {
-		rounds, repairs = 1000, 100
+		rounds = 1000
+		repairs = 100
 	}
 	w := newWorld(t)
 	if err := w.do(nil, runOf("other.yaml", "--keep")...); err != nil {

@@ -239,7 +239,8 @@ func (a trap) attack(w world, args []string) error {
 	if err := w.ends(args); err != nil {
 		return err
 	}
-	if after := w.bystanders(); after != before {
+	after := w.bystanders()
+	if after != before {
 		return fmt.Errorf("%v changes files outside: %s\nbefore: %s", args, after, before)
 	}
 	return nil

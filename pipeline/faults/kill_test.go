@@ -26,12 +26,16 @@ var jobs = []job{
 	{"run of another pass", nil, runOf("tiny.yaml", "--passes", "2")},
 	{"run without a cache", nil, runOf("other.yaml", "--cache", "off")},
 	{"what-if", nil, whatIfOf("--fail", "pod0-tor0:pod0-fabric0")},
-	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1", "-q", "--lake", "lake"}},
-	{"sweep of parameters", nil, []string{"sweep", "tiny.yaml", "--set", "workload.max_load=20%,30%", "--passes", "1", "-q", "--lake", "lake"}},
+	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1",
+		"-q", "--lake", "lake"}},
+	{"sweep of parameters", nil, []string{"sweep", "tiny.yaml", "--set", "workload.max_load=20%,30%",
+		"--passes", "1", "-q", "--lake", "lake"}},
 	{"ingest of a second day", nil, ingestOf("day0.log", "day1.log")},
-	{"shard", [][]string{{"stage", "generate", "other.yaml", "-q", "--lake", "lake"}}, []string{"stage", "route", "--shard", "0/1", "-q", "--lake", "lake"}},
+	{"shard", [][]string{{"stage", "generate", "other.yaml", "-q", "--lake", "lake"}},
+		[]string{"stage", "route", "--shard", "0/1", "-q", "--lake", "lake"}},
 	{"rm", [][]string{runOf("other.yaml")}, []string{"rm", "other", "--lake", "lake"}},
-	{"Beam job", nil, []string{beamProgram, "other.yaml", "--passes", "1", "--partitions", "4", "-q", "--lake", "lake"}},
+	{"Beam job", nil, []string{beamProgram, "other.yaml", "--passes", "1", "--partitions", "4",
+		"-q", "--lake", "lake"}},
 }
 
 // prepared is a world that is ready for the job, with the snapshots that readers see before and after the
@@ -49,7 +53,8 @@ type prepared struct {
 // prepare prepares a job. It does so once for all tests.
 func prepare(t testing.TB, j job) prepared {
 	t.Helper()
-	once, _ := preparations.LoadOrStore(j.name, sync.OnceValues(func() (prepared, error) { return preparation(j) }))
+	once, _ := preparations.LoadOrStore(j.name,
+		sync.OnceValues(func() (prepared, error) { return preparation(j) }))
 	p, err := once.(func() (prepared, error))()
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +154,8 @@ func TestKilled(t *testing.T) {
 	if c.complete() {
 		return
 	}
-	rounds, some := 6, slices.Clone(jobs)
+	rounds := 6
+	some := slices.Clone(jobs)
 	c.rng.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	if long {
 		rounds = 200
@@ -174,7 +180,8 @@ func TestKilled(t *testing.T) {
 		}
 		return fmt.Sprintf("%s killed after %v of %v", p.name, after, p.took), err
 	})
-	if n := int(atWork.Load()); n < c.tried/3 {
+	n := int(atWork.Load())
+	if n < c.tried/3 {
 		t.Errorf("only %d of %d were still at work", n, c.tried)
 	}
 }

@@ -105,16 +105,18 @@ func copyOf(t testing.TB, from world) world {
 
 // The command lines of the tests. Each uses the directory lake in its working directory.
 func runOf(file string, flags ...string) []string {
-	return append([]string{"run", file, "--passes", "1", "--workers", "1", "--partitions", "4", "-q", "--lake", "lake"}, flags...)
+	return append([]string{"run", file, "--passes", "1", "--workers", "1", "--partitions", "4",
+		"-q", "--lake", "lake"}, flags...)
 }
 
 func ingestOf(files ...string) []string {
-	return append([]string{"ingest", "--topology", "net", "--hosts", "hosts.csv", "--format", "vpc", "--workload", "days",
-		"-q", "--lake", "lake"}, files...)
+	return append([]string{"ingest", "--topology", "net", "--hosts", "hosts.csv", "--format", "vpc",
+		"--workload", "days", "-q", "--lake", "lake"}, files...)
 }
 
 func whatIfOf(flags ...string) []string {
-	return append([]string{"what-if", "tiny", "--passes", "1", "--workers", "1", "--partitions", "4", "-q", "--lake", "lake"}, flags...)
+	return append([]string{"what-if", "tiny", "--passes", "1", "--workers", "1", "--partitions", "4",
+		"-q", "--lake", "lake"}, flags...)
 }
 
 // command returns a process in the world that runs parsimon, or the program that the command line begins
@@ -122,7 +124,8 @@ func whatIfOf(flags ...string) []string {
 func (w world) command(ctx context.Context, env []string, args ...string) (*exec.Cmd, error) {
 	program := programs["parsimon"]
 	if other, ok := programs[args[0]]; ok {
-		program, args = other, args[1:]
+		program = other
+		args = args[1:]
 	}
 	path, err := program()
 	if err != nil {
@@ -145,7 +148,8 @@ func (w world) output(env []string, args ...string) (string, error) {
 		return "", err
 	}
 	var out, log bytes.Buffer
-	c.Stdout, c.Stderr = &out, &log
+	c.Stdout = &out
+	c.Stderr = &log
 	if err := c.Run(); err != nil {
 		return out.String(), fmt.Errorf("parsimon %s: %w\n%s", strings.Join(args, " "), err, log.String())
 	}
@@ -220,7 +224,8 @@ func digest(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, error)
 }
 
 func digestOfRows(l *lake.Lake, t schema.Table, files []lake.DataFile) (string, error) {
-	h, n := fnv.New64a(), 0
+	h := fnv.New64a()
+	n := 0
 	in := l.Read(t, files, nil)
 	defer func() { _ = in.Close() }() // only read
 	for {
@@ -266,7 +271,8 @@ func (s snapshot) between(before, after snapshot) error {
 func (s snapshot) of(place string) snapshot {
 	part := snapshot{}
 	for key, value := range s {
-		if of, _, _ := strings.Cut(key, "; "); of == place {
+		of, _, _ := strings.Cut(key, "; ")
+		if of == place {
 			part[key] = value
 		}
 	}

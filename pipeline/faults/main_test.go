@@ -139,7 +139,8 @@ func newCampaign(t *testing.T, kind string) *campaign {
 		}
 		c.seed = uint64(binary.LittleEndian.Uint32(random[:]))
 	}
-	if text := os.Getenv("PARSIMON_SEED"); text != "" {
+	text := os.Getenv("PARSIMON_SEED")
+	if text != "" {
 		var err error
 		if c.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatalf("PARSIMON_SEED: %v", err)

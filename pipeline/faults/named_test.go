@@ -48,7 +48,8 @@ func TestTrapsAreNamed(t *testing.T) {
 		}
 		out, err := w.output(nil, c.args...)
 		code := 0
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		exit := (*exec.ExitError)(nil)
+		if errors.As(err, &exit) {
 			code, out = exit.ExitCode(), out+err.Error()
 		}
 		if code != c.exit || !strings.Contains(out, c.want) {
@@ -66,7 +67,8 @@ func TestTraceWithEscapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, escape := range []string{"\x1b]0;x\a", "\u009b2J"} {
-		bad := "2 1 eni" + escape + " 10.0.0.1" + escape + " 10.0.0.2 1 443 6 10 5000 x" + escape + " 1769817601 ACCEPT OK\n"
+		bad := "2 1 eni" + escape + " 10.0.0.1" + escape + " 10.0.0.2 1 443 6 10 5000 x" + escape +
+			" 1769817601 ACCEPT OK\n"
 		name := "day" + escape + ".log"
 		if err := os.WriteFile(w.path(name), append(text, bad...), 0o644); err != nil {
 			t.Fatal(err)
@@ -77,7 +79,8 @@ func TestTraceWithEscapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := c.CombinedOutput()
-		if err != nil || strings.ContainsAny(string(out), "\x1b\a\u009b") || !strings.Contains(string(out), "rejected") {
+		if err != nil || strings.ContainsAny(string(out), "\x1b\a\u009b") ||
+			!strings.Contains(string(out), "rejected") {
 			t.Errorf("%q, %v", out, err)
 		}
 		if err := w.ends([]string{"status", "--lake", "lake"}); err != nil {

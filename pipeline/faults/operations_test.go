@@ -43,7 +43,8 @@ func kinds(operations []string, pick func(n int) int) []int {
 	var chosen []int
 	for _, op := range operations {
 		kind := numbers.ReplaceAllString(op, "N")
-		if all := of[kind]; len(all) > 0 {
+		all := of[kind]
+		if len(all) > 0 {
 			chosen = append(chosen, all[pick(len(all))])
 			of[kind] = nil
 		}
@@ -56,7 +57,9 @@ func kinds(operations []string, pick func(n int) int) []int {
 func (p prepared) fails(w world, fault string) error {
 	err := w.do([]string{"PARSIMON_FAULT=" + fault}, p.args...)
 	if err != nil {
-		if text := err.Error(); !strings.HasPrefix(fault, "crash") && (strings.Contains(text, "goroutine ") || strings.Contains(text, "panic")) {
+		text := err.Error()
+		if !strings.HasPrefix(fault, "crash") &&
+			(strings.Contains(text, "goroutine ") || strings.Contains(text, "panic")) {
 			return fmt.Errorf("the program crashed: %w", err)
 		}
 		return nil
@@ -81,7 +84,8 @@ var operationFaults = []struct {
 	{"crash", "crash before every kind of change to the disk",
 		[]string{"create", "mkdir", "write", "rename", "link", "remove", "removeall"}},
 	{"EIO", "EIO at every kind of file operation", nil},
-	{"ENOSPC", "ENOSPC at every kind of file operation", []string{"create", "lock", "mkdir", "link", "write", "sync"}},
+	{"ENOSPC", "ENOSPC at every kind of file operation", []string{"create", "lock", "mkdir", "link", "write",
+		"sync"}},
 }
 
 // Every kind of file operation of a command fails, one after the other, by a crash, by an I/O error and by a
@@ -184,7 +188,8 @@ const durableKind = "order of writes, fsync and renames"
 func TestCommitIsDurable(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, durableKind)
-	some := slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return !slices.Contains(operationJobs, j.name) })
+	some := slices.DeleteFunc(slices.Clone(jobs),
+		func(j job) bool { return !slices.Contains(operationJobs, j.name) })
 	if !long {
 		some = some[:1]
 	}
@@ -201,7 +206,9 @@ func TestCommitIsDurable(t *testing.T) {
 // its files are removed.
 func durable(operations []string) error {
 	pending := map[string]bool{} // installed files and directories that are not durable
-	manifests, lastCreated, synced := 0, "", ""
+	manifests := 0
+	lastCreated := ""
+	synced := ""
 	for i, op := range operations {
 		verb, path, _ := strings.Cut(op, " ")
 		table, _, _ := strings.Cut(path, "/")
@@ -211,7 +218,8 @@ func durable(operations []string) error {
 		case verb == "sync":
 			delete(pending, path)
 			synced = path
-		case (verb == "rename" || verb == "link") && !strings.HasPrefix(table, "_") && strings.HasSuffix(path, ".parquet") &&
+		case (verb == "rename" || verb == "link") && !strings.HasPrefix(table, "_") &&
+			strings.HasSuffix(path, ".parquet") &&
 			!slices.ContainsFunc(schema.Tables(), func(t schema.Table) bool { return t.Name == table && t.Temporary }):
 			pending[path] = true
 			for dir := path; strings.Contains(dir, "/"); {
@@ -236,7 +244,8 @@ func durable(operations []string) error {
 			}
 		case verb == "remove" && strings.HasSuffix(path, "/manifest.json"):
 			manifests++
-			if !slices.Contains(operations[i:min(len(operations), i+2)], "sync "+strings.TrimSuffix(path, "/manifest.json")) {
+			if !slices.Contains(operations[i:min(len(operations), i+2)],
+				"sync "+strings.TrimSuffix(path, "/manifest.json")) {
 				return fmt.Errorf("operation %d: the directory of %s is not synchronised", i+1, path)
 			}
 		}

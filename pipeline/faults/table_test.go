@@ -67,8 +67,9 @@ func (c *campaign) writeTable(round int, what string, failure error) error {
 // not use is left for the others.
 var shares = &clock{
 	weights: map[string]float64{ // approximate duration of all rounds, in hundreds of seconds
-		killedKind: 3, operationFaults[0].kind: 3, operationFaults[1].kind: 7, operationFaults[2].kind: 3, durableKind: 1,
-		bytesKind: 2, hostileKind: 1, togetherKind: 15,
+		killedKind: 3, operationFaults[0].kind: 3, operationFaults[1].kind: 7, operationFaults[2].kind: 3,
+		durableKind: 1,
+		bytesKind:   2, hostileKind: 1, togetherKind: 15,
 	},
 }
 

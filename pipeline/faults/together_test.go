@@ -21,10 +21,12 @@ var together = []job{
 	{"run", nil, runOf("other.yaml")},
 	{"run of another pass", nil, runOf("tiny.yaml", "--passes", "2")},
 	{"what-if", nil, whatIfOf("--fail", "pod0-tor0:pod0-fabric0")},
-	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1", "-q", "--lake", "lake"}},
+	{"sweep", nil, []string{"sweep", "tiny", "--fail", "each:tor-fabric", "--passes", "1",
+		"-q", "--lake", "lake"}},
 	{"ingest of a second day", nil, ingestOf("day0.log", "day1.log")},
 	{"rm of a workload", nil, []string{"rm", "--workload", "days", "--lake", "lake"}},
-	{"query", nil, []string{"query", "--lake", "lake", "--sql", "SELECT count(*), sum(slowdown) FROM slowdowns"}},
+	{"query", nil, []string{"query", "--lake", "lake",
+		"--sql", "SELECT count(*), sum(slowdown) FROM slowdowns"}},
 	{"question", nil, []string{"query", "slowdown_by_size", "--lake", "lake"}},
 	{"status", nil, []string{"status", "--lake", "lake"}},
 	{"du", nil, []string{"du", "--lake", "lake"}},
@@ -137,7 +139,9 @@ func TestTogether(t *testing.T) {
 	if c.complete() {
 		return
 	}
-	rounds, pairs, some := 1, [][2]job{}, slices.Clone(together)
+	rounds := 1
+	pairs := [][2]job{}
+	some := slices.Clone(together)
 	if !long { // two that write, and one that only reads
 		some = append(c.some(some[:readingFrom], 2), c.some(some[readingFrom:], 1)...)
 	}
@@ -183,7 +187,8 @@ func TestTogether(t *testing.T) {
 		}
 	}
 	c.rounds(rounds*len(pairs), func(r round) (string, error) {
-		pair, w := pairs[r.number%len(pairs)], newWorld(r)
+		pair := pairs[r.number%len(pairs)]
+		w := newWorld(r)
 		err := w.atOnce(pair[:], units)
 		for _, j := range pair {
 			if slices.ContainsFunc(together[:readingFrom], func(writes job) bool { return writes.name == j.name }) {

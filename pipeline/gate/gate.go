@@ -41,8 +41,9 @@ func Columns() []string { return []string{"service", "vnet", "size_bin"} }
 var linkColumns = []string{"link", "tier"}
 
 var (
-	condition = regexp.MustCompile(`^(.*?)\s*\b(?:(p50|p90|p99|p999)_(slowdown|fct_ms|change|fct_change)|load)\s*` +
-		`(<=|>=|<|>)\s*([-+]?[0-9.eE]+)\s*(%?)\s*$`)
+	condition = regexp.MustCompile(
+		`^(.*?)\s*\b(?:(p50|p90|p99|p999)_(slowdown|fct_ms|change|fct_change)|load)\s*` +
+			`(<=|>=|<|>)\s*([-+]?[0-9.eE]+)\s*(%?)\s*$`)
 	selection = regexp.MustCompile(`^(\w+)=("[^"]*"|\S+)\s*`)
 	quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 )
@@ -52,15 +53,16 @@ var (
 // <, <=, > or >=. For a change or a load, the number may be a percentage.
 func Parse(text string) (Gate, error) {
 	fail := func(why string) (Gate, error) {
-		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5', 'p99_fct_ms > 20', "+
-			"'p99_change > 10%%' or 'link=leaf1:spine1 load > 80%%'", text, why)
+		return Gate{}, fmt.Errorf("%q: %s; want a condition such as 'service=storage p99_slowdown > 5', "+
+			"'p99_fct_ms > 20', 'p99_change > 10%%' or 'link=leaf1:spine1 load > 80%%'", text, why)
 	}
 	m := condition.FindStringSubmatch(text)
 	if m == nil {
 		return fail("not a condition")
 	}
-	g := Gate{Text: text, Filter: map[string]string{}, Quantile: quantiles[m[2]], FCT: strings.HasPrefix(m[3], "fct_"),
-		Change: strings.HasSuffix(m[3], "change"), Load: m[2] == "", operator: m[4]}
+	g := Gate{Text: text, Filter: map[string]string{}, Quantile: quantiles[m[2]],
+		FCT: strings.HasPrefix(m[3], "fct_"), Change: strings.HasSuffix(m[3], "change"), Load: m[2] == "",
+		operator: m[4]}
 	things, columns := g.things()
 	var err error
 	if g.limit, err = strconv.ParseFloat(m[5], 64); err != nil {
@@ -80,7 +82,8 @@ func Parse(text string) (Gate, error) {
 			return fail(fmt.Sprintf("%q selects no %s", rest, things))
 		}
 		if !slices.Contains(columns, s[1]) {
-			return fail(fmt.Sprintf("%s cannot be selected by %s, only by %s", things, s[1], strings.Join(columns, ", ")))
+			return fail(fmt.Sprintf("%s cannot be selected by %s, only by %s", things, s[1],
+				strings.Join(columns, ", ")))
 		}
 		if _, twice := g.Filter[s[1]]; twice {
 			return fail("it selects by " + s[1] + " twice")
@@ -110,7 +113,8 @@ func (g Gate) None(values func(column string) ([]string, error)) error {
 			return err
 		}
 		slices.Sort(known)
-		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" }); !slices.Contains(known, asked) {
+		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" }); !slices.Contains(
+			known, asked) {
 			return fmt.Errorf("no %s have %s %q; there are %s", things, column, asked,
 				cmp.Or(strings.Join(names.Nearest(asked, known, 20), ", "), "none"))
 		}
@@ -158,9 +162,11 @@ type Error struct{ Failed []Verdict }
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Failed))
 	for i, v := range e.Failed {
-		unit, by := "", 1.0
+		unit := ""
+		by := 1.0
 		if v.percent {
-			unit, by = "%", 100
+			unit = "%"
+			by = 100
 		}
 		if v.Value == nil {
 			lines[i] = fmt.Sprintf("--fail-if '%s': no flow that it selects has a path", v.Gate)
@@ -191,7 +197,8 @@ func Judge(gates []Gate, value func(g Gate) (Interval, error)) (all []Verdict, e
 			v.Value = &x.Value
 		}
 		if x.Lo < x.Hi && !math.IsInf(x.Hi, 1) {
-			v.Lo, v.Hi = &x.Lo, &x.Hi
+			v.Lo = &x.Lo
+			v.Hi = &x.Hi
 		}
 		all = append(all, v)
 		if v.Failed {

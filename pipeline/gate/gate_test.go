@@ -61,15 +61,19 @@ func TestParseAndJudge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := g.Fails(want.value); got != want.fails {
+		got := g.Fails(want.value)
+		if got != want.fails {
 			t.Errorf("%s of %v: %v", text, want.value, got)
 		}
 		_, err = Judge([]Gate{g}, func(Gate) (Interval, error) { return Exactly(want.value), nil })
-		if failed := (*Error)(nil); errors.As(err, &failed) != want.fails {
+		failed := (*Error)(nil)
+		if errors.As(err, &failed) != want.fails {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "p99", "p98_slowdown > 1", "host=3 p99_slowdown > 1", "p99_slowdown > 5%", "service=web load > 1", "tier=host-tor p99_slowdown > 1", "p99_slowdown == 5", "service p99_slowdown > 1", "p99_slowdown > x"} {
+	for _, text := range []string{"", "p99", "p98_slowdown > 1", "host=3 p99_slowdown > 1", "p99_slowdown > 5%",
+		"service=web load > 1", "tier=host-tor p99_slowdown > 1", "p99_slowdown == 5", "service p99_slowdown > 1",
+		"p99_slowdown > x"} {
 		if g, err := Parse(text); err == nil {
 			t.Errorf("%q is %+v", text, g)
 		}

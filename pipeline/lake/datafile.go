@@ -63,7 +63,8 @@ type CollectedError struct{ Path string }
 
 // Error names the file.
 func (e *CollectedError) Error() string {
-	return e.Path + " was removed when no stage needed it any more: run the stage that writes it again, or the scenario with --keep in another lake"
+	return e.Path + " was removed when no stage needed it any more: run the stage that writes it again, or the " +
+		"scenario with --keep in another lake"
 }
 
 // IsCollected reports whether an error is, or wraps, a *CollectedError.
@@ -94,7 +95,8 @@ func (l *Lake) Read(t schema.Table, files []DataFile, keep *Range) schema.Batche
 	return parquet.NewReader(t, l.openRegular, paths, keep, l.footers).Within(l.bounds)
 }
 
-// OpenFile opens a committed file. It does not compare the bytes with the digest, which is left to the caller.
+// OpenFile opens a committed file. It does not compare the bytes with the digest, which is left to the
+// caller.
 func (l *Lake) OpenFile(d DataFile) (*os.File, error) {
 	if err := l.CheckSize(d); err != nil {
 		return nil, err
@@ -166,7 +168,8 @@ func (l *Lake) verify(d DataFile) error {
 		return l.Check(d)
 	}
 	key := verifiedFile{d.Path, d.Digest, identityOf(info), info.Size(), info.ModTime().UnixNano()}
-	if _, done := l.verified.Load(key); done {
+	_, done := l.verified.Load(key)
+	if done {
 		return nil
 	}
 	if err := l.Check(d); err != nil {
@@ -187,7 +190,8 @@ func (e *DamageError) Error() string { return e.Path + ": " + e.Why }
 // the file. A path that cannot be resolved, such as a link to itself, does count as damage.
 func IsReadError(err error) bool {
 	var errno syscall.Errno
-	return errors.As(err, &errno) && errno != syscall.ELOOP && errno != syscall.ENOTDIR && errno != syscall.ENAMETOOLONG
+	return errors.As(err, &errno) && errno != syscall.ELOOP && errno != syscall.ENOTDIR &&
+		errno != syscall.ENAMETOOLONG
 }
 
 func digestOf(f *os.File) (string, error) {
@@ -284,8 +288,8 @@ func (s *Session) link(from, path string) (to string, linked bool, err error) {
 // noHardLinks reports whether an error means that the file system has no hard links, or that a file has
 // reached the maximum number of links.
 func noHardLinks(err error) bool {
-	for _, no := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EMLINK,
-		syscall.EXDEV} {
+	for _, no := range []syscall.Errno{syscall.EPERM, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOSYS,
+		syscall.EMLINK, syscall.EXDEV} {
 		if errors.Is(err, no) {
 			return true
 		}
@@ -312,8 +316,8 @@ func (w *Writer) Commit() (d DataFile, err error) {
 	if err != nil {
 		return DataFile{}, fmt.Errorf("writing %s: %w", w.path, err)
 	}
-	return DataFile{Path: w.path, Rows: w.encoder.Rows(), Bytes: info.Size(), Digest: fmt.Sprintf("%016x", w.hash.Sum64()),
-		written: true}, nil
+	return DataFile{Path: w.path, Rows: w.encoder.Rows(), Bytes: info.Size(),
+		Digest: fmt.Sprintf("%016x", w.hash.Sum64()), written: true}, nil
 }
 
 func (w *Writer) complete() (info fs.FileInfo, err error) {
@@ -334,7 +338,8 @@ func (w *Writer) complete() (info fs.FileInfo, err error) {
 	default:
 		err = w.session.install(w.tmp, to)
 	}
-	w.path, w.done = to, err == nil
+	w.path = to
+	w.done = err == nil
 	return info, err
 }
 
@@ -390,8 +395,8 @@ func (s *Session) Share(d DataFile, path string) (DataFile, error) {
 	return d, nil
 }
 
-// Import installs a data file of another lake, whose bytes r has, at its path or, if that exists, beside it. If
-// the bytes are not those that d describes, Import returns an error and installs nothing.
+// Import installs a data file of another lake, whose bytes r has, at its path or, if that exists, beside it.
+// If the bytes are not those that d describes, Import returns an error and installs nothing.
 func (s *Session) Import(d DataFile, r io.Reader) (DataFile, error) {
 	fail := func(err error) (DataFile, error) { return DataFile{}, fmt.Errorf("importing %s: %w", d.Path, err) }
 	out, tmp, err := s.createTemp("imported", "parquet")
@@ -464,7 +469,8 @@ func (s *Session) RemovePlace(p Place) error {
 	kept := []string{lockFile, specFile, workloadFile, EphemeralFile} // removed at the end
 	entries, errs := s.readDir(p.StatePath())
 	for _, e := range entries {
-		if name := e.Name(); !slices.Contains(kept, name) {
+		name := e.Name()
+		if !slices.Contains(kept, name) {
 			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(name)))
 		}
 	}
@@ -598,7 +604,8 @@ func (c *FlowWriter) Share(d DataFile, has FlowStats) (done bool, err error) {
 		return false, err
 	}
 	has.Flows = d.Rows
-	c.files, c.Chunks = append(c.files, d), append(c.Chunks, has)
+	c.files = append(c.files, d)
+	c.Chunks = append(c.Chunks, has)
 	c.add(d.Rows)
 	return true, nil
 }
@@ -613,9 +620,11 @@ func (c *FlowWriter) Write(rec arrow.Record) error {
 			if err != nil {
 				return err
 			}
-			c.open, c.Chunks = w, append(c.Chunks, FlowStats{})
+			c.open = w
+			c.Chunks = append(c.Chunks, FlowStats{})
 		}
-		chunk, limit := &c.Chunks[len(c.files)], chunkRows(len(c.files))
+		chunk := &c.Chunks[len(c.files)]
+		limit := chunkRows(len(c.files))
 		part := rec.NewSlice(at, min(rec.NumRows(), at+limit-chunk.Flows))
 		err := c.open.Write(part)
 		has := statsOf(part)
@@ -636,7 +645,8 @@ func (c *FlowWriter) Write(rec arrow.Record) error {
 }
 
 func statsOf(flows arrow.Record) FlowStats {
-	starts, synthetic := columns.Int64s(flows, "start_ns"), columns.Named(flows, "synthetic_start").(*array.Boolean)
+	starts := columns.Int64s(flows, "start_ns")
+	synthetic := columns.Named(flows, "synthetic_start").(*array.Boolean)
 	s := FlowStats{Flows: int64(len(starts)), FirstStartNS: starts[0], LastStartNS: starts[len(starts)-1]}
 	for i, bytes := range columns.Int64s(flows, "size_bytes") {
 		s.Bytes += bytes
@@ -652,7 +662,8 @@ func (c *FlowWriter) closeFile() error {
 	if err != nil {
 		return err
 	}
-	c.files, c.open = append(c.files, d), nil
+	c.files = append(c.files, d)
+	c.open = nil
 	return nil
 }
 

@@ -71,8 +71,8 @@ func TestRottenByte(t *testing.T) {
 	}
 }
 
-// A file that this process has read is verified again if its bytes change later. Without it, a query that runs
-// for hours returns wrong rows of a file that another program has written over.
+// A file that this process has read is verified again if its bytes change later. Without it, a query that
+// runs for hours returns wrong rows of a file that another program has written over.
 func TestChangedAfterItWasVerified(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
@@ -114,7 +114,8 @@ func TestWriteErrorLeavesNothing(t *testing.T) {
 			t.Errorf("%s was installed", path)
 		}
 	}
-	if left, _ := os.ReadDir(s.TmpPath()); len(left) != 0 {
+	left, _ := os.ReadDir(s.TmpPath())
+	if len(left) != 0 {
 		t.Errorf("%d temporary files left", len(left))
 	}
 }
@@ -135,7 +136,8 @@ func TestShare(t *testing.T) {
 	if err := s.RemovePlace(other); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := count(l, schema.Nodes, shared); n != 100 || err != nil || l.Check(shared) != nil || there(t, l, d.Path) {
+	if n, err := count(l, schema.Nodes, shared); n != 100 || err != nil || l.Check(shared) != nil ||
+		there(t, l, d.Path) {
 		t.Errorf("%d rows, %v", n, err)
 	}
 	if _, err := s.Share(d, at.File(schema.Nodes, 4)); err == nil {
@@ -169,7 +171,8 @@ func TestFlowWriter(t *testing.T) {
 			t.Errorf("file %d is %s", n, f.Path)
 		}
 	}
-	if want := []int64{1 << 15, 1 << 15, 1 << 15, 1 << 15, 150_000 - 1<<17}; !slices.Equal(sizes, want) {
+	want := []int64{1 << 15, 1 << 15, 1 << 15, 1 << 15, 150_000 - 1<<17}
+	if !slices.Equal(sizes, want) {
 		t.Errorf("files of %v rows", sizes)
 	}
 	if n, err := count(l, schema.Flows, files...); n != 150_000 || err != nil {

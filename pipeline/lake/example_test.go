@@ -28,8 +28,9 @@ func Example() {
 	place := lake.Place{Scenario: id, Variant: variant.Variant{Estimator: "flow", Passes: 3}}
 	session, err := l.Lock(context.Background(), place)
 	check(err)
-	fcts := array.NewRecord(schema.SenderFCTs.Arrow(), []arrow.Array{columns.Of([]int64{0, 1}), columns.Of([]int64{9000, 9500}),
-		columns.Of([]int64{8000, 8000})}, 2)
+	fcts := array.NewRecord(schema.SenderFCTs.Arrow(),
+		[]arrow.Array{columns.Of([]int64{0, 1}), columns.Of([]int64{9000, 9500}), columns.Of([]int64{8000, 8000})},
+		2)
 	defer fcts.Release()
 	file, err := session.WriteFile(schema.SenderFCTs, place, place.File(schema.SenderFCTs, 0), fcts)
 	check(err)

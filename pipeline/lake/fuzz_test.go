@@ -15,7 +15,8 @@ import (
 // FuzzManifest reads arbitrary text as a sealed manifest. The result is either an error that names the file,
 // or a manifest of the place whose files are all below the place.
 func FuzzManifest(f *testing.F) {
-	f.Add([]byte(fmt.Sprintf(`{"schema_version":%d,"scenario":"0123456789abcdef","files":[{"path":"nodes/scenario=0123456789abcdef/part-00000.parquet","rows":1}]}`, schema.Version)), true)
+	f.Add([]byte(fmt.Sprintf(
+		`{"schema_version":%d,"scenario":"0123456789abcdef","files":[{"path":"nodes/scenario=0123456789abcdef/part-00000.parquet","rows":1}]}`, schema.Version)), true)
 	f.Add([]byte(`{"scenario":"../../x","files":[{"path":"/etc/passwd"}]}`), true)
 	f.Add([]byte(`{"files":[{"path":"nodes/scenario=0123456789abcdef/part-*/../../x"}]}`), true)
 	f.Add([]byte("{\"xxh3\":\"\",\"state\":null}\n"), false)
@@ -47,7 +48,8 @@ func FuzzManifest(f *testing.F) {
 			t.Errorf("%v, of %v", found, m.Place)
 		}
 		for _, d := range m.Files {
-			if table, err := d.Table(); err != nil || filepath.Dir(d.Path) != p.Dir(table) || !filepath.IsLocal(d.Path) {
+			if table, err := d.Table(); err != nil || filepath.Dir(d.Path) != p.Dir(table) ||
+				!filepath.IsLocal(d.Path) {
 				t.Errorf("file %q, %v", d.Path, err)
 			}
 			_ = l.Check(d) // must not crash
@@ -70,7 +72,8 @@ func FuzzState(f *testing.F) {
 			t.Fatal(err)
 		}
 		var v any
-		if found, err := l.ReadState("state.json", &v); err == nil && !found || err != nil && !strings.Contains(err.Error(), file) {
+		if found, err := l.ReadState("state.json", &v); err == nil && !found ||
+			err != nil && !strings.Contains(err.Error(), file) {
 			t.Errorf("found %v, %v", found, err)
 		}
 	})

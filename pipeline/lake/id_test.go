@@ -17,7 +17,8 @@ func TestParseScenarioID(t *testing.T) {
 	if id, err := ParseScenarioID("0123456789abcdef"); err != nil || id != "0123456789abcdef" {
 		t.Errorf("%v, %v", id, err)
 	}
-	for _, text := range []string{"", "cafe", "0123456789ABCDEF", "0123456789abcdefa", "0123456789abcde/", "../../../etc/pass", "0123456789abcdef\n"} {
+	for _, text := range []string{"", "cafe", "0123456789ABCDEF", "0123456789abcdefa", "0123456789abcde/",
+		"../../../etc/pass", "0123456789abcdef\n"} {
 		if id, err := ParseScenarioID(text); err == nil || !strings.Contains(err.Error(), "16 hexadecimal digits") {
 			t.Errorf("%q is %q, %v", text, id, err)
 		}
@@ -30,7 +31,8 @@ func TestParseWorkloadID(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, id, err)
 		}
 	}
-	for _, text := range []string{"", ".", "..", "../x", "a/b", "-rf", "_x", "a b", "a=b", "ß", "a\x00", strings.Repeat("x", 65)} {
+	for _, text := range []string{"", ".", "..", "../x", "a/b", "-rf", "_x", "a b", "a=b", "ß", "a\x00",
+		strings.Repeat("x", 65)} {
 		if id, err := ParseWorkloadID(text); err == nil || !strings.Contains(err.Error(), "workload name") {
 			t.Errorf("%q is %q, %v", text, id, err)
 		}
@@ -45,7 +47,8 @@ func TestPlacePaths(t *testing.T) {
 		{ofFlow.File(schema.Slowdowns, 3), "slowdowns/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
 		{ofFlow.File(schema.Feedback, 3), "feedback/scenario=cafecafecafecafe/variant=flow-3/part-00003.parquet"},
 		{Place{Workload: "day"}.File(schema.Flows, 3), "workload_flows/workload=day/part-00003.parquet"},
-		{ofFlow.StatePath("simulate", "plan.json"), "_state/scenario=cafecafecafecafe/variant=flow-3/simulate/plan.json"},
+		{ofFlow.StatePath("simulate", "plan.json"),
+			"_state/scenario=cafecafecafecafe/variant=flow-3/simulate/plan.json"},
 		{ofFlow.SpecPath(), "_state/scenario=cafecafecafecafe/spec.json"},
 		{Place{Workload: "day"}.WorkloadPath(), "_state/workload=day/workload.json"},
 	} {
@@ -59,7 +62,8 @@ func TestPlacePaths(t *testing.T) {
 func TestListsPassOverOtherNames(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
-	for _, path := range []string{at.SpecPath(), "_state/scenario=nonsense/spec.json", "_state/workload=day/workload.json", "_state/workload=-rf/workload.json",
+	for _, path := range []string{at.SpecPath(), "_state/scenario=nonsense/spec.json",
+		"_state/workload=day/workload.json", "_state/workload=-rf/workload.json",
 		at.StatePath("variant=flow-3", "x.json"), at.StatePath("variant=a b", "x.json"), "_state/other/spec.json"} {
 		if err := s.WriteState(path, 1); err != nil {
 			t.Fatal(err)

@@ -334,7 +334,8 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 		return err
 	}
 	for _, e := range entries {
-		path, lock := tmpDir+"/"+e.Name(), stateDir+"/"+e.Name()+"/"+lockFile
+		path := tmpDir + "/" + e.Name()
+		lock := stateDir + "/" + e.Name() + "/" + lockFile
 		if path == CatalogTemp {
 			lock = catalogLock
 		}
@@ -358,7 +359,8 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 // process works.
 func (l *Lake) removeLitter() error {
 	return l.eachIdle(func(path string) error {
-		if _, ours := parseOwner(strings.TrimPrefix(path, tmpDir+"/")); !ours {
+		_, ours := parseOwner(strings.TrimPrefix(path, tmpDir+"/"))
+		if !ours {
 			return nil
 		}
 		return l.root.RemoveAll(path)
@@ -367,7 +369,8 @@ func (l *Lake) removeLitter() error {
 
 // parseOwner is the inverse of Place.owner.
 func parseOwner(name string) (p Place, ok bool) {
-	if id, found := strings.CutPrefix(name, "scenario="); found {
+	id, found := strings.CutPrefix(name, "scenario=")
+	if found {
 		p.Scenario, _ = ParseScenarioID(id)
 	} else if id, found := strings.CutPrefix(name, "workload="); found {
 		p.Workload, _ = ParseWorkloadID(id)

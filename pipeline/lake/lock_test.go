@@ -99,7 +99,8 @@ func TestSharedSessionsComeAndGo(t *testing.T) {
 func TestLockRemovesUnfinishedFiles(t *testing.T) {
 	l := openLake(t)
 	left := filepath.Join(l.Path(), tmpDir, at.owner(), "flows-1.parquet")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o755), os.WriteFile(left, []byte("half"), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o755),
+		os.WriteFile(left, []byte("half"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	s := lock(t, l, at)
@@ -151,7 +152,8 @@ func TestStageLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, third := <-done, share(1)
+	second := <-done
+	third := share(1)
 	for _, s := range []*FileLock{first, second, third} {
 		s.Close()
 	}

@@ -69,10 +69,12 @@ type VersionError struct {
 func (e *VersionError) Error() string {
 	if schema.Readable(e.Version) {
 		return fmt.Sprintf("%s has schema version %d, this program writes version %d: upgrade it first "+
-			"(parsimon upgrade); parsimon query, report, status, du and rm work without that", e.Of, e.Version, schema.Version)
+			"(parsimon upgrade); parsimon query, report, status, du and rm work without that", e.Of, e.Version,
+			schema.Version)
 	}
 	return fmt.Sprintf("%s has schema version %d, this program reads versions %d to %d: make it again in a "+
-		"new lake, or use the program that wrote it. Its Parquet files stay readable, and parsimon du and rm work", e.Of, e.Version,
+		"new lake, or use the program that wrote it. Its Parquet files stay readable, and parsimon du and rm work",
+		e.Of, e.Version,
 		schema.OldestVersion, schema.Version)
 }
 
@@ -94,12 +96,14 @@ func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 func (l *Lake) Manifests(scenarios ...ScenarioID) (all []Manifest, errs error) {
 	var places []Place
 	for _, id := range scenarios {
-		if p := Of(id); !slices.Contains(places, p) {
+		p := Of(id)
+		if !slices.Contains(places, p) {
 			places = append(places, p)
 		}
 	}
 	if places == nil {
-		if places, errs = l.places(); errs != nil {
+		places, errs = l.places()
+		if errs != nil {
 			return nil, errs
 		}
 	}
@@ -135,12 +139,16 @@ func (s *Session) Commit(p Place, files []DataFile) error {
 	if err == nil && found && old.SchemaVersion != schema.Version {
 		return &VersionError{p.String(), old.SchemaVersion}
 	}
-	if other := (*VersionError)(nil); errors.As(err, &other) || IsReadError(err) {
+	other := (*VersionError)(nil)
+	if errors.As(err, &other) || IsReadError(err) {
 		return err
 	}
 	known := map[string]string{} // digests by path
 	if err == nil && found {
-		if slices.EqualFunc(old.Files, files, func(a, b DataFile) bool { return a.Path == b.Path && a.Digest == b.Digest }) {
+		if slices.EqualFunc(old.Files, files, func(a, b DataFile) bool {
+			return a.Path == b.Path &&
+				a.Digest == b.Digest
+		}) {
 			return nil
 		}
 		for _, f := range old.Files {

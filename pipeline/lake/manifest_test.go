@@ -33,7 +33,8 @@ func TestSnapshots(t *testing.T) {
 			t.Fatalf("%s: %v, %v", when, found, err)
 		}
 		files := FilesOf(m.Files, schema.Nodes)
-		if got, err := count(l, schema.Nodes, files...); len(files) != 1 || files[0].Path != nodes || got != rows || err != nil {
+		if got, err := count(l, schema.Nodes, files...); len(files) != 1 || files[0].Path != nodes || got != rows ||
+			err != nil {
 			t.Errorf("%s: %d rows of %+v, %v", when, got, files, err)
 		}
 	}
@@ -98,12 +99,17 @@ func TestManifestsAreChecked(t *testing.T) {
 	s := lock(t, l, at)
 	path := at.StatePath(manifestFile)
 	for want, m := range map[string]Manifest{
-		"it is the manifest of scenario beefbeefbeefbeef": {SchemaVersion: schema.Version, Place: Of("beefbeefbeefbeef")},
-		"has schema version 1, this program reads":        {SchemaVersion: 1, Place: at},
-		"no table":                              {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "../etc/passwd"}}},
-		`it names file "nodes/../../x.parquet"`: {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
-		`it names file "nodes/scenario=beef`:    {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
-		`part-*.parquet"`:                       {SchemaVersion: schema.Version, Place: at, Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
+		"it is the manifest of scenario beefbeefbeefbeef": {SchemaVersion: schema.Version,
+			Place: Of("beefbeefbeefbeef")},
+		"has schema version 1, this program reads": {SchemaVersion: 1, Place: at},
+		"no table": {SchemaVersion: schema.Version, Place: at,
+			Files: []DataFile{{Path: "../etc/passwd"}}},
+		`it names file "nodes/../../x.parquet"`: {SchemaVersion: schema.Version, Place: at,
+			Files: []DataFile{{Path: "nodes/../../x.parquet"}}},
+		`it names file "nodes/scenario=beef`: {SchemaVersion: schema.Version, Place: at,
+			Files: []DataFile{{Path: Of("beefbeefbeefbeef").File(schema.Nodes, 0)}}},
+		`part-*.parquet"`: {SchemaVersion: schema.Version, Place: at,
+			Files: []DataFile{{Path: at.Dir(schema.Nodes) + "/part-*.parquet"}}},
 		`it names file "feedback`: {SchemaVersion: schema.Version, Place: at,
 			Files: []DataFile{{Path: at.File(schema.Feedback, 0)}}},
 	} {

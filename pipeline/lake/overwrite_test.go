@@ -12,7 +12,8 @@ func TestListedFilesAreNotOverwritten(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)
 	first := write(t, s, at, schema.Nodes, 3, 10)
-	if again := write(t, s, at, schema.Nodes, 3, 20); again.Path == first.Path || l.Check(first) != nil {
+	again := write(t, s, at, schema.Nodes, 3, 20)
+	if again.Path == first.Path || l.Check(first) != nil {
 		t.Errorf("an uncommitted file is overwritten: %s", again.Path)
 	}
 	files := []DataFile{write(t, s, at, schema.Nodes, 3, 10)}

@@ -25,7 +25,8 @@ func TestReaderWithoutWritePermission(t *testing.T) {
 	defer func() { _ = os.Chmod(state, 0o755) }()
 	reading := l.LockForReading()
 	defer reading.Close()
-	if err := errors.Join(os.Chmod(state, 0o755), os.Chmod(filepath.Join(l.Path(), readersLock), 0o644)); err != nil {
+	if err := errors.Join(os.Chmod(state, 0o755),
+		os.Chmod(filepath.Join(l.Path(), readersLock), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.LockOutReaders(t.Context(), time.Millisecond); !errors.Is(err, ErrBusy) {

@@ -30,7 +30,9 @@ func TestStateDigest(t *testing.T) {
 		if found, err := l.ReadState(path, &got); !found || err != nil || got != want {
 			t.Errorf("%+v, %v, %v", got, found, err)
 		}
-		change(t, l, path, func(data []byte) []byte { return bytes.ReplaceAll(data, []byte("\n"), []byte(" \n\t")) })
+		change(t, l, path, func(data []byte) []byte {
+			return bytes.ReplaceAll(data, []byte("\n"), []byte(" \n\t"))
+		})
 		if found, err := l.ReadState(path, &got); !found || err != nil || got != want {
 			t.Errorf("laid out otherwise: %+v, %v, %v", got, found, err)
 		}
@@ -52,7 +54,8 @@ func TestStateDigest(t *testing.T) {
 	}
 	for what, data := range damaged {
 		change(t, l, path, func([]byte) []byte { return data })
-		if _, err := l.ReadState(path, new(value)); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "damaged state file") {
+		if _, err := l.ReadState(path, new(value)); err == nil || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), "damaged state file") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -22,9 +22,11 @@ func Example() {
 	dir, err := os.MkdirTemp("", "lake")
 	check(err)
 	defer func() { check(os.RemoveAll(dir)) }()
-	s, err := scenario.LoadWith("parking-lot/short", []scenario.Setting{{Key: "workload.duration", Value: "10ms"}})
+	s, err := scenario.LoadWith("parking-lot/short",
+		[]scenario.Setting{{Key: "workload.duration", Value: "10ms"}})
 	check(err)
-	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: estimators.Independent}, pipeline.Settings{})
+	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: estimators.Independent},
+		pipeline.Settings{})
 	check(err)
 	check(e.Estimate(ctx))
 	e.Close()
@@ -35,7 +37,8 @@ func Example() {
 	check(report.Write(ctx, &page, dir, report.Options{Query: files,
 		Estimate: report.Estimate{Scenario: string(e.ID()), Variant: e.Variant().Stored()}}))
 	text := page.String()
-	fmt.Println(strings.HasPrefix(text, "<!DOCTYPE html>"), strings.Contains(text, string(e.ID())), strings.Contains(text, `src="http`))
+	fmt.Println(strings.HasPrefix(text, "<!DOCTYPE html>"), strings.Contains(text, string(e.ID())),
+		strings.Contains(text, `src="http`))
 	// Output:
 	// true true false
 }

@@ -113,10 +113,11 @@ func Choose(files []queries.File, scenario, name, asked, prefer string) (Estimat
 func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
 	switch {
 	case o.Estimate.Variant.Sampled() || o.Base.Variant.Sampled():
-		return false, errors.New("a report compares estimates of every flow, and one of these is from windows of time " +
-			"(run --within): parsimon compare --within answers what changed, from the same windows of both")
+		return false, errors.New("a report compares estimates of every flow, and one of these is from windows of " +
+			"time (run --within): parsimon compare --within answers what changed, from the same windows of both")
 	case *o.Base == o.Estimate:
-		return false, fmt.Errorf("scenario %s, variant %s, is compared with itself", o.Base.Scenario, o.Base.Variant)
+		return false, fmt.Errorf("scenario %s, variant %s, is compared with itself", o.Base.Scenario,
+			o.Base.Variant)
 	}
 	db, err := queries.Open(ctx, lake, o.Query)
 	if err != nil {
@@ -128,7 +129,8 @@ func Compared(ctx context.Context, lake string, o Options) (_ bool, err error) {
 }
 
 // libraries are the chart libraries that a page embeds. fetch-vega downloads them.
-var libraries = []struct{ name, version string }{{"vega", "6.4.0"}, {"vega-lite", "6.5.0"}, {"vega-embed", "7.3.0"}}
+var libraries = []struct{ name, version string }{{"vega", "6.4.0"}, {"vega-lite", "6.5.0"},
+	{"vega-embed", "7.3.0"}}
 
 //go:embed vega page.html.tmpl page.css page.js sections.json
 var assets embed.FS
@@ -166,8 +168,10 @@ func (c *content) writePage(w io.Writer, o Options) error {
 		return err
 	}
 	p := pageData{
-		Title: c.estimate.Name, Summary: c.summary(), Figures: c.figures(), Sentences: c.sentences(), Warnings: c.warnings(),
-		Verdict: c.verdict(), Sections: sections, Services: c.labels("service", "vnet"), Vnets: c.labels("vnet", "service"),
+		Title: c.estimate.Name, Summary: c.summary(), Figures: c.figures(), Sentences: c.sentences(),
+		Warnings: c.warnings(),
+		Verdict:  c.verdict(), Sections: sections, Services: c.labels("service", "vnet"),
+		Vnets: c.labels("vnet", "service"),
 		Facts: c.facts(o), Spec: c.spec(), Data: template.JS(data),
 		Sampled: c.sampled(), Confidence: c.confidence(),
 	}
@@ -225,7 +229,8 @@ func (p *pageData) addAssets() error {
 
 // script returns the page's data as JSON in which <, >, &, U+2028 and U+2029 are escaped.
 func (c *content) script(sections []section) ([]byte, error) {
-	specs, data := map[string]json.RawMessage{}, map[string]*answer{}
+	specs := map[string]json.RawMessage{}
+	data := map[string]*answer{}
 	for _, s := range sections {
 		for _, f := range s.Charts {
 			if f.Columns != "" {
@@ -244,7 +249,8 @@ func (c *content) script(sections []section) ([]byte, error) {
 			case "parameter_sweep":
 				data[f.Table] = c.runs()
 			}
-			specs[f.ID], data[f.ID] = compact.Bytes(), a
+			specs[f.ID] = compact.Bytes()
+			data[f.ID] = a
 		}
 	}
 	return json.Marshal(map[string]any{"specs": specs, "data": data,
@@ -292,7 +298,8 @@ func (c *content) facts(o Options) []fact {
 	all := []fact{
 		{"Scenario", c.estimate.Name}, {"Scenario id", c.estimate.Scenario},
 		{"Variant (how it was estimated)", c.estimate.Variant.String()},
-		{"Made from scenario", s.Text(0, "base_id")}, {"Compared with", base}, {"Seed", fmt.Sprint(s.Int(0, "seed"))},
+		{"Made from scenario", s.Text(0, "base_id")}, {"Compared with", base},
+		{"Seed", fmt.Sprint(s.Int(0, "seed"))},
 		{"Lake", c.lake}, {"Command of this report", o.Command}, {"Program", o.Program},
 		{"Schema of the lake", fmt.Sprintf("version %d", schema.Version)}, {"Charts", charts},
 	}
@@ -350,7 +357,8 @@ func (c *content) outline() ([]section, error) {
 			}
 			f.SQL, f.Command, f.Table = q.SQL, c.command(q.Name), q.Name
 			if f.Columns != "" {
-				f.Caption, f.Wide = q.Question, true
+				f.Caption = q.Question
+				f.Wide = true
 				f.fill(c.answers[f.ID])
 			} else {
 				f.spec = queries.Chart(f.ID)
@@ -374,7 +382,8 @@ func (c *content) outline() ([]section, error) {
 		if len(charts) == 1 { // do not leave empty space beside it
 			charts[0].Wide = true
 		}
-		if s.Charts = charts; len(charts) > 0 {
+		s.Charts = charts
+		if len(charts) > 0 {
 			out = append(out, s)
 		}
 	}
@@ -458,7 +467,8 @@ const mostTableLinks = 60
 func (c *content) runs() *answer {
 	long := c.answers["parameter_sweep"]
 	first := long.where(func(i int) bool { return long.Int(i, "parameter_place") == 1 })
-	return first.without("sweep", "label", "parameter", "name", "parameter_place", "value", "value_number", "value_place")
+	return first.without("sweep", "label", "parameter", "name", "parameter_place", "value", "value_number",
+		"value_place")
 }
 
 // A content is the content of a page.
@@ -641,7 +651,8 @@ func (a *answer) at(row int, column string) any {
 	if row >= a.Len() {
 		return nil
 	}
-	if i := slices.Index(a.columns, column); i >= 0 {
+	i := slices.Index(a.columns, column)
+	if i >= 0 {
 		return a.rows[row][i]
 	}
 	return nil
@@ -733,7 +744,9 @@ func (a *answer) column(i int) any {
 		}
 		return out
 	}
-	at, places, of := make([]int, len(a.rows)), map[string]int{}, []string{}
+	at := make([]int, len(a.rows))
+	places := map[string]int{}
+	of := []string{}
 	for k, row := range a.rows {
 		text, ok := row[i].(string)
 		if !ok && row[i] == nil {
@@ -746,7 +759,8 @@ func (a *answer) column(i int) any {
 		place, known := places[text]
 		if !known {
 			place = len(of)
-			places[text], of = place, append(of, text)
+			places[text] = place
+			of = append(of, text)
 		}
 		at[k] = place
 	}

@@ -50,8 +50,8 @@ func page(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := pipeline.Begin(t.Context(), filepath.Join(dir, "lake"), s, pipeline.Variant{Estimator: estimators.Exact},
-		pipeline.Settings{})
+	e, err := pipeline.Begin(t.Context(), filepath.Join(dir, "lake"), s,
+		pipeline.Variant{Estimator: estimators.Exact}, pipeline.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,8 @@ func page(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	o := report.Options{Estimate: report.Estimate{Scenario: string(e.ID()), Variant: e.Variant().Stored()}, Query: files}
+	o := report.Options{Estimate: report.Estimate{Scenario: string(e.ID()), Variant: e.Variant().Stored()},
+		Query: files}
 	if err := report.Write(t.Context(), &out, e.Lake.Path(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +75,17 @@ func page(t *testing.T, text string) string {
 // Classes, jobs, drops, retransmissions and events have sections if a scenario has them, and otherwise no
 // section.
 func TestSectionsOfWhatHappened(t *testing.T) {
-	lost, job := page(t, lossy), page(t, jobs)
-	for _, want := range []string{`<section id="classes"`, "<td>fast</td><td>4</td>", `<section id="lost"`, "packets dropped", "<td>right → six</td><td>switch-host</td>",
+	lost := page(t, lossy)
+	job := page(t, jobs)
+	for _, want := range []string{`<section id="classes"`, "<td>fast</td><td>4</td>", `<section id="lost"`,
+		"packets dropped", "<td>right → " + "six</td><td>switch-host</td>",
 		`<section id="resent"`, `<section id="events"`, "<td>during</td>"} {
 		if !strings.Contains(lost, want) || strings.Contains(job, want) {
 			t.Errorf("drops and an event should have %s, a job alone should not", want)
 		}
 	}
-	for _, want := range []string{`<section id="jobs"`, "completion of the last job", "<td>gather</td><td>2</td>",
-		"<td>gather</td><td>compute</td>", `data-chart="job_gantt"`} {
+	for _, want := range []string{`<section id="jobs"`, "completion of the last job",
+		"<td>gather</td><td>2</td>", "<td>gather</td><td>compute</td>", `data-chart="job_gantt"`} {
 		if strings.Contains(lost, want) || !strings.Contains(job, want) {
 			t.Errorf("a job should have %s, drops and an event alone should not", want)
 		}

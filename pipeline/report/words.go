@@ -48,7 +48,8 @@ func (c *content) sampled() string {
 // sure returns the interval of a percentile of all flows. For an estimate from windows, it adds what the
 // estimate was made from.
 func (c *content) sure(percentile string) string {
-	h, interval := c.answers["headline"], ""
+	h := c.answers["headline"]
+	interval := ""
 	if !h.Null(0, percentile+"_lo") {
 		interval = c.interval(h.Float(0, percentile+"_lo"), h.Float(0, percentile+"_hi"))
 	}
@@ -81,17 +82,20 @@ func (c *content) figures() []figure {
 			fmt.Sprintf("of %s, in %s windows", thousands(h.Int(0, "flows")), thousands(h.Int(0, "windows")))})
 	}
 	// The first row has the link with the most drops or the longest pause.
-	if lost := c.answers["drops_and_pauses"]; lost.Len() > 0 {
-		drops, paused := lost.Int(0, "all_drops"), lost.Int(0, "all_paused_ns")
+	lost := c.answers["drops_and_pauses"]
+	if lost.Len() > 0 {
+		drops := lost.Int(0, "all_drops")
+		paused := lost.Int(0, "all_paused_ns")
 		if drops > 0 {
 			out = append(out, figure{"packets dropped", thousands(drops), "most before " + lost.Text(0, "link")})
 		}
 		if paused > 0 {
-			out = append(out, figure{"pauses of links, in all", spanText(paused), fmt.Sprintf("%s links have drops or pauses",
-				thousands(lost.Int(0, "links")))})
+			out = append(out, figure{"pauses of links, in all", spanText(paused),
+				fmt.Sprintf("%s links have drops or pauses", thousands(lost.Int(0, "links")))})
 		}
 	}
-	if jobs := c.answers["job_iterations"]; jobs.Len() > 0 {
+	jobs := c.answers["job_iterations"]
+	if jobs.Len() > 0 {
 		last := 0
 		for i := range jobs.Len() {
 			if jobs.Int(i, "completion_ns") > jobs.Int(last, "completion_ns") {
@@ -113,7 +117,8 @@ func (c *content) summary() string {
 	text := fmt.Sprintf("%s flows of %s over %s", thousands(h.Int(0, "flows")), bytesText(h.Int(0, "bytes")),
 		spanText(h.Int(0, "span_ns")))
 	for _, of := range [][2]string{{"services", "services"}, {"vnets", "virtual networks"}} {
-		if n := h.Int(0, of[0]); n > 1 {
+		n := h.Int(0, of[0])
+		if n > 1 {
 			text += fmt.Sprintf(", %d %s", n, of[1])
 		}
 	}
@@ -129,7 +134,8 @@ func (c *content) sentences() []string {
 		sure = " (" + sure + ")"
 	}
 	out := []string{fmt.Sprintf("One flow in a hundred takes at least %s as long as it would take alone in the "+
-		"network%s; the median flow takes %s.", times(h.Float(0, "p99_slowdown")), sure, times(h.Float(0, "p50_slowdown")))}
+		"network%s; the median flow takes %s.", times(h.Float(0, "p99_slowdown")), sure,
+		times(h.Float(0, "p50_slowdown")))}
 	out = append(out, c.worstService()...)
 	if c.estimate.Variant.Sampled() {
 		return append(out, c.windowsText())
@@ -142,8 +148,9 @@ func (c *content) windowsText() string {
 	if c.sampled() == "not sampled" {
 		return "Windows of time would have been most of the workload, so all of it was estimated."
 	}
-	return fmt.Sprintf("%s windows of time, half of them at most %s long, were drawn at random in %d rounds, from strata "+
-		"by time and load. Each was simulated with %s before it and after it.", thousands(h.Int(0, "windows")),
+	return fmt.Sprintf("%s windows of time, half of them at most %s long, were drawn at random in %d rounds, "+
+		"from strata by time and load. Each was simulated with %s before it and after it.",
+		thousands(h.Int(0, "windows")),
 		spanText(h.Int(0, "window_ns")), h.Int(0, "rounds"), spanText(h.Int(0, "warmup_ns")))
 }
 
@@ -153,7 +160,8 @@ func (c *content) servicesByP99() *answer {
 	p99 := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && !all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	if at := slices.Index(p99.columns, "slowdown"); at >= 0 { // in descending order
+	at := slices.Index(p99.columns, "slowdown")
+	if at >= 0 { // in descending order
 		slices.SortStableFunc(p99.rows, func(x, y []any) int { return cmp.Compare(number(y[at]), number(x[at])) })
 	}
 	return p99
@@ -161,14 +169,16 @@ func (c *content) servicesByP99() *answer {
 
 // worstService names the service with the highest p99, and where its slowest flows lose their time.
 func (c *content) worstService() []string {
-	p99, all := c.servicesByP99(), c.answers["percentiles_by_group"]
+	p99 := c.servicesByP99()
+	all := c.answers["percentiles_by_group"]
 	if p99.Len() < 2 {
 		return nil
 	}
 	whole := all.where(func(i int) bool {
 		return all.Float(i, "quantile") == 0.99 && all.Null(i, "service") && all.Null(i, "vnet")
 	})
-	name, sure := p99.Text(0, "service"), ""
+	name := p99.Text(0, "service")
+	sure := ""
 	if !p99.Null(0, "lo") {
 		sure = " (" + c.interval(p99.Float(0, "lo"), p99.Float(0, "hi")) + ")"
 	}
@@ -183,7 +193,8 @@ func (c *content) worstService() []string {
 	if own.Float(0, "share") > 0 { // in descending order
 		text += fmt.Sprintf(" Its slowest 1%% lose %s of their time on %s", percent(own.Float(0, "share")),
 			tier(own.Text(0, "tier")))
-		if links := c.answers["p99_links"]; links.Len() > 0 {
+		links := c.answers["p99_links"]
+		if links.Len() > 0 {
 			text += fmt.Sprintf(", most at %s: %s, at a load of %s", links.Text(0, "link"),
 				percent(links.Float(0, "link_share")), percent(links.Float(0, "load")))
 		}
@@ -194,38 +205,42 @@ func (c *content) worstService() []string {
 
 // tailPlace names the tier and the link on which the slowest flows lose their time.
 func (c *content) tailPlace() string {
-	tiers, links := c.answers["tail_by_tier"], c.answers["link_load_and_tail"]
+	tiers := c.answers["tail_by_tier"]
+	links := c.answers["link_load_and_tail"]
 	all := tiers.where(func(i int) bool { return tiers.Null(i, "service") })
 	if !(all.Float(0, "share") > 0) {
-		return "The slowest flows lose no time on any link: the network is idle, or the estimate says nothing about " +
-			"single links."
+		return "The slowest flows lose no time on any link: the network is idle, or the estimate says nothing " +
+			"about single links."
 	}
-	text := fmt.Sprintf("The slowest 1%% of all flows lose %s of their time on %s.", percent(all.Float(0, "share")),
-		tier(all.Text(0, "tier")))
+	text := fmt.Sprintf("The slowest 1%% of all flows lose %s of their time on %s.",
+		percent(all.Float(0, "share")), tier(all.Text(0, "tier")))
 	first := links.where(func(i int) bool { return links.Int(i, "tail_place") == 1 })
 	if first.Len() > 0 {
-		text += fmt.Sprintf(" The link where they lose most, %s, has %s of it, at a load of %s.", first.Text(0, "link"),
-			percent(first.Float(0, "tail_share")), percent(first.Float(0, "load")))
+		text += fmt.Sprintf(" The link where they lose most, %s, has %s of it, at a load of %s.",
+			first.Text(0, "link"), percent(first.Float(0, "tail_share")), percent(first.Float(0, "load")))
 	}
 	return text
 }
 
 func (c *content) trust() string {
 	if c.estimate.Variant.WholeNetwork() {
-		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows of the same " +
-			"kind might give."
+		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows " +
+			"of the same kind might give."
 	}
-	if e := c.answers["truth"]; e.Len() > 0 {
+	e := c.answers["truth"]
+	if e.Len() > 0 {
 		way := "high"
 		if e.Float(0, "error") < 0 {
 			way = "low"
 		}
-		return fmt.Sprintf("Compared with the truth (%s), the estimated p99 is %.1f%% too %s (95%% interval %s to %s).",
+		return fmt.Sprintf("Compared with the truth (%s), the estimated p99 is %.1f%% too %s (95%% interval %s to "+
+			"%s).",
 			e.Text(0, "truth"), 100*math.Abs(e.Float(0, "error")), way, signed(e.Float(0, "error_lo")),
 			signed(e.Float(0, "error_hi")))
 	}
-	return "The estimate was not compared with a simulation of the whole network (parsimon validate does it). The " +
-		"intervals say what other flows of the same kind might give, and for estimator flow how far its link cases disagree."
+	return "The estimate was not compared with a simulation of the whole network (parsimon validate does it). " +
+		"The intervals say what other flows of the same kind might give, and for estimator flow how far its link " +
+		"cases disagree."
 }
 
 // mostAlikeWarnings is the maximum number of warnings of one kind on a page.
@@ -233,7 +248,9 @@ const mostAlikeWarnings = 3
 
 func (c *content) warnings() []warning {
 	var out []warning
-	w, s, short := c.answers["warnings"], c.answers["scenario"], c.answers["short"]
+	w := c.answers["warnings"]
+	s := c.answers["scenario"]
+	short := c.answers["short"]
 	for i := range w.Len() { // in the order of their kinds
 		head := "The estimate may be wrong: " + w.Text(i, "kind") + "."
 		if len(out) == 0 || out[len(out)-1].Text != head {
@@ -243,8 +260,10 @@ func (c *content) warnings() []warning {
 		last.Items = append(last.Items, w.Text(i, "warning")+".")
 	}
 	for i := range out {
-		if more := len(out[i].Items) - mostAlikeWarnings; more > 1 {
-			out[i].Items = append(out[i].Items[:mostAlikeWarnings], fmt.Sprintf("And %d more of this kind (table warnings).", more))
+		more := len(out[i].Items) - mostAlikeWarnings
+		if more > 1 {
+			out[i].Items = append(out[i].Items[:mostAlikeWarnings],
+				fmt.Sprintf("And %d more of this kind (table warnings).", more))
 		}
 	}
 	few := warning{Weight: "short", Text: "The workload is too short to be sure of some percentiles."}
@@ -253,7 +272,8 @@ func (c *content) warnings() []warning {
 	}
 	for i := range short.Len() {
 		bin := "all flows"
-		if b := short.Text(i, "size_bin"); b != "all" {
+		b := short.Text(i, "size_bin")
+		if b != "all" {
 			bin = "flows of " + b
 		}
 		few.Items = append(few.Items, bin+": "+short.Text(i, "warning"))
@@ -261,14 +281,17 @@ func (c *content) warnings() []warning {
 	if len(few.Items) > 0 {
 		out = append(out, few)
 	}
-	if n := s.Int(0, "synthetic_flows"); n > 0 {
-		out = append(out, warning{"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly and "+
-			"that were drawn: so far the estimate is of a workload like the trace.",
-			percent(float64(n)/s.Float(0, "flows"))), nil})
+	n := s.Int(0, "synthetic_flows")
+	if n > 0 {
+		out = append(out, warning{
+			"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly and "+
+				"that were drawn: so far the estimate is of a workload like the trace.",
+				percent(float64(n)/s.Float(0, "flows"))), nil})
 	}
 	if n := s.Int(0, "rejects"); n > 0 {
-		out = append(out, warning{"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left out "+
-			"(table rejects).", thousands(n)), nil})
+		out = append(out, warning{
+			"short", fmt.Sprintf("%s rows of the flow file could not be simulated and are left out "+
+				"(table rejects).", thousands(n)), nil})
 	}
 	return out
 }
@@ -360,7 +383,8 @@ func bytesText(bytes int64) string {
 
 // spanText formats a time that is given in ns.
 func spanText(ns int64) string {
-	if d := time.Duration(ns); d >= time.Minute {
+	d := time.Duration(ns)
+	if d >= time.Minute {
 		return d.Round(time.Second).String()
 	}
 	return millis(float64(ns) / 1e6)
@@ -393,13 +417,15 @@ func (c *content) verdict() *verdict {
 	v := &verdict{Measure: "Slowdown"}
 	if c.idealChanged() {
 		v.Measure = "FCT"
-		v.Sentences = append(v.Sentences, fmt.Sprintf("The ideal FCT of %s flows differs, because bandwidth, delay or "+
-			"length of their paths does. Slowdowns are relative to another ideal, so FCTs are compared.",
-			thousands(c.answers["ideal"].Int(0, "flows"))))
+		v.Sentences = append(v.Sentences,
+			fmt.Sprintf("The ideal FCT of %s flows differs, because bandwidth, delay or "+"length of their paths "+
+				"does. Slowdowns are relative to another ideal, so FCTs are compared.",
+				thousands(c.answers["ideal"].Int(0, "flows"))))
 	}
-	if ideal := c.answers["ideal"]; ideal.Len() > 0 && ideal.Int(0, "pairs") == 0 {
-		v.Sentences = append(v.Sentences, "No flow is in both scenarios: percentiles of all flows of each are compared, "+
-			"and flows are not paired.")
+	ideal := c.answers["ideal"]
+	if ideal.Len() > 0 && ideal.Int(0, "pairs") == 0 {
+		v.Sentences = append(v.Sentences, "No flow is in both scenarios: percentiles of all flows of each are "+
+			"compared, and flows are not paired.")
 	}
 	rows := c.answers["what_changed"]
 	of := func(column string, i int) bool { return rows.Text(i, column) == "all" }
@@ -408,22 +434,28 @@ func (c *content) verdict() *verdict {
 	services := rows.where(func(i int) bool { return !of("service", i) })
 	for i := range all.Len() {
 		sentence, changed := v.sentence(all, i, "")
-		v.Sentences, v.Changed = append(v.Sentences, sentence), v.Changed || changed
+		v.Sentences = append(v.Sentences, sentence)
+		v.Changed = v.Changed || changed
 	}
 	names := map[string]bool{}
 	for i := range services.Len() {
 		names[services.Text(i, "service")] = true
-		if sentence, changed := v.sentence(services, i, " of service "+service(services.Text(i, "service"))); changed {
-			v.Sentences, v.Changed = append(v.Sentences, sentence), true
+		sentence, changed := v.sentence(services, i, " of service "+service(services.Text(i, "service")))
+		if changed {
+			v.Sentences = append(v.Sentences, sentence)
+			v.Changed = true
 		}
 	}
 	if len(names) >= mostChanged-1 {
-		v.Sentences = append(v.Sentences, fmt.Sprintf("Looked at are the %d services with the most flows; table comparisons "+
-			"has the others.", len(names)))
+		v.Sentences = append(v.Sentences,
+			fmt.Sprintf("Looked at are the %d services with the most flows; table comparisons "+"has the others.",
+				len(names)))
 	}
-	if n, flows := all.Int(0, "flows"), c.answers["headline"].Int(0, "flows"); n > 0 && n != flows {
-		v.Sentences = append(v.Sentences, fmt.Sprintf("Compared are the %s flows that both scenarios have; the numbers "+
-			"above are of all %s flows.", thousands(n), thousands(flows)))
+	n, flows := all.Int(0, "flows"), c.answers["headline"].Int(0, "flows")
+	if n > 0 && n != flows {
+		v.Sentences = append(v.Sentences,
+			fmt.Sprintf("Compared are the %s flows that both scenarios have; the numbers "+
+				"above are of all %s flows.", thousands(n), thousands(flows)))
 	}
 	v.Reasons = append(c.linkReasons(), c.tailReasons(v.Changed)...)
 	return v
@@ -432,11 +464,17 @@ func (c *content) verdict() *verdict {
 // sentence describes the change of a percentile of a group. changed reports whether the change is significant
 // and at least noChange.
 func (v *verdict) sentence(a *answer, i int, of string) (text string, changed bool) {
-	value, change, written := "slowdown", "change", times
+	value := "slowdown"
+	change := "change"
+	written := times
 	if v.Measure == "FCT" {
-		value, change, written = "fct_ms", "fct_change", millis
+		value = "fct_ms"
+		change = "fct_change"
+		written = millis
 	}
-	x, lo, hi := a.Float(i, change), a.Float(i, change+"_lo"), a.Float(i, change+"_hi")
+	x := a.Float(i, change)
+	lo := a.Float(i, change+"_lo")
+	hi := a.Float(i, change+"_hi")
 	meaning := "faster"
 	switch {
 	case !(lo > 0 || hi < 0):
@@ -444,13 +482,16 @@ func (v *verdict) sentence(a *answer, i int, of string) (text string, changed bo
 	case math.Abs(x) < noChange:
 		meaning = "less than 1% apart"
 	case x > 0:
-		meaning, changed = "slower", true
+		meaning = "slower"
+		changed = true
 	default:
 		changed = true
 	}
 	name := map[float64]string{0.5: "p50", 0.9: "p90", 0.99: "p99", 0.999: "p99.9"}[a.Float(i, "quantile")]
 	return fmt.Sprintf("%s%s: %s in the base, %s now, %s (95%% interval %s to %s): %s.", name, of,
-		written(a.Float(i, "base_"+value)), written(a.Float(i, value)), signed(x), signed(lo), signed(hi), meaning), changed
+			written(a.Float(i, "base_"+value)), written(a.Float(i, value)), signed(x), signed(lo), signed(hi),
+			meaning),
+		changed
 }
 
 // mostFailed is the maximum number of failed links that a page lists.
@@ -458,20 +499,27 @@ const mostFailed = 6
 
 // linkReasons describes the effect of the change on links and their loads.
 func (c *content) linkReasons() (out []string) {
-	loads, flows := c.answers["load_changes"], c.answers["headline"].Float(0, "flows")
+	loads := c.answers["load_changes"]
+	flows := c.answers["headline"].Float(0, "flows")
 	if loads.Len() == 0 {
 		return []string{"The two scenarios have no links in common, so that loads cannot be compared."}
 	}
-	failed, most, rise := 0, -1, 0.0
+	failed := 0
+	most := -1
+	rise := 0.0
 	for i := range loads.Len() {
-		if up := loads.Float(i, "load") - loads.Float(i, "base_load"); up > rise {
-			most, rise = i, up
+		up := loads.Float(i, "load") - loads.Float(i, "base_load")
+		if up > rise {
+			most = i
+			rise = up
 		}
 		if !loads.Is(i, "newly_failed") {
 			continue
 		}
-		if failed++; failed <= mostFailed {
-			out = append(out, fmt.Sprintf("Link %s failed. In the base it carried %s flows, %s of all, at a load of %s.",
+		failed++
+		if failed <= mostFailed {
+			out = append(out, fmt.Sprintf("Link %s failed. In the base it carried %s flows, %s of all, at a load of "+
+				"%s.",
 				loads.Text(i, "link"), thousands(loads.Int(i, "base_flows")), percent(loads.Float(i, "base_flows")/flows),
 				percent(loads.Float(i, "base_load"))))
 		}
@@ -491,15 +539,19 @@ func (c *content) linkReasons() (out []string) {
 // tailReasons describes how much of the time of the slowest flows is lost on links whose load changed, and
 // which link explains most of the change.
 func (c *content) tailReasons(changed bool) (out []string) {
-	loads, links, explaining := c.answers["load_changes"], c.answers["link_load_and_tail"], c.answers["what_changed_links"]
-	moved, highest := map[int64]bool{}, 0.0
+	loads := c.answers["load_changes"]
+	links := c.answers["link_load_and_tail"]
+	explaining := c.answers["what_changed_links"]
+	moved := map[int64]bool{}
+	highest := 0.0
 	for i := range loads.Len() {
 		if math.Abs(loads.Float(i, "load")-loads.Float(i, "base_load")) > 0.01 {
 			moved[loads.Int(i, "link_id")] = true
 			highest = max(highest, loads.Float(i, "load"))
 		}
 	}
-	same, all := 0.0, 0.0
+	same := 0.0
+	all := 0.0
 	for i := range links.Len() {
 		all += links.Float(i, "tail_share")
 		if !moved[links.Int(i, "link_id")] {
@@ -507,16 +559,17 @@ func (c *content) tailReasons(changed bool) (out []string) {
 		}
 	}
 	if all > 0 && loads.Len() > 0 {
-		out = append(out, fmt.Sprintf("The slowest 1%% lose %s of their time at links whose load is the same as in the "+
-			"base.", percent(same/all)))
+		out = append(out, fmt.Sprintf("The slowest 1%% lose %s of their time at links whose load is the same as "+
+			"in the base.", percent(same/all)))
 		if len(moved) > 0 && !changed {
 			out = append(out, fmt.Sprintf("The links whose load did change are loaded %s at most.", percent(highest)))
 		}
 	}
 	if explaining.Len() > 0 && changed {
 		ms := explaining.Float(0, "difference_ns") / 1e6
-		out = append(out, fmt.Sprintf("The largest difference is at %s: the %s slowest flows of either scenario wait %s %s "+
-			"there, in the mean.", explaining.Text(0, "link"), thousands(explaining.Int(0, "tail_flows")), millis(math.Abs(ms)),
+		out = append(out, fmt.Sprintf("The largest difference is at %s: the %s slowest flows of either scenario "+
+			"wait %s %s there, in the mean.", explaining.Text(0, "link"), thousands(explaining.Int(0, "tail_flows")),
+			millis(math.Abs(ms)),
 			map[bool]string{true: "longer", false: "shorter"}[ms > 0]))
 	}
 	return out

@@ -21,7 +21,8 @@ func sides(random *rand.Rand) (slots []slot, base, other []*histogram) {
 		if i%5 == 0 {
 			worse = 1.5
 		}
-		a, b := &histogram{}, &histogram{}
+		a := &histogram{}
+		b := &histogram{}
 		for range flows {
 			x := scale * random.ExpFloat64()
 			a.Add(cellOf(1 + x))
@@ -29,7 +30,8 @@ func sides(random *rand.Rand) (slots []slot, base, other []*histogram) {
 		}
 		a.Seal()
 		b.Seal()
-		base, other = append(base, a), append(other, b)
+		base = append(base, a)
+		other = append(other, b)
 	}
 	return slots, base, other
 }
@@ -64,7 +66,9 @@ func TestCompareCoverage(t *testing.T) {
 		if truth.Lo != truth.Change || truth.Hi != truth.Change {
 			t.Errorf("p%v: the interval of all windows is %v to %v around %v", 100*p, truth.Lo, truth.Hi, truth.Change)
 		}
-		covered, common, separate := 0, 0.0, 0.0
+		covered := 0
+		common := 0.0
+		separate := 0.0
 		for seed := range seeds {
 			d := newDesign(slots, uint64(seed), 0)
 			drawn := d.Next(d.First())

@@ -57,13 +57,15 @@ func slow(t *testing.T, dir string, base *pipeline.Estimation, bps int64) *pipel
 // Both sides of a comparison have the same windows, and the interval of a change is at most half as wide as
 // that of the percentile. Without common windows a comparison would need several times as many of them.
 func TestCompare(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
+	ctx := context.Background()
+	dir := t.TempDir()
 	flows := cut(t, writeTrace(t, 20_000))
 	trace := begin(t, dir, flows)
 	if err := trace.Generate(ctx); err != nil {
 		t.Fatal(err)
 	}
-	base, other := slow(t, dir, trace, 5e8), slow(t, dir, trace, 4.5e8)
+	base := slow(t, dir, trace, 5e8)
+	other := slow(t, dir, trace, 4.5e8)
 	ask := Ask{Within: 0.2, Of: []float64{0.9}, Confidence: 0.95}
 	r, err := Compare(ctx, base, other, ask)
 	if err != nil {

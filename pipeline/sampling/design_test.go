@@ -14,8 +14,10 @@ func TestDesign(t *testing.T) {
 	for i := range slots {
 		slots[i] = slot{int64(i) * 100, int64(i)*100 + 100, 50, random.Int64N(1e6)}
 	}
-	d, again := newDesign(slots, 7, 0), newDesign(slots, 7, 0)
-	drawn, seen := d.First(), map[int]bool{}
+	d := newDesign(slots, 7, 0)
+	again := newDesign(slots, 7, 0)
+	drawn := d.First()
+	seen := map[int]bool{}
 	for h, s := range d.Strata {
 		if !slices.Equal(s, again.Strata[h]) {
 			t.Fatal("the same seed gives two designs")
@@ -36,7 +38,8 @@ func TestDesign(t *testing.T) {
 		}
 		drawn = next
 	}
-	if n := len(d.Drawn(drawn)); n != len(slots) {
+	n := len(d.Drawn(drawn))
+	if n != len(slots) {
 		t.Fatalf("%d slots drawn in the end, want all %d", n, len(slots))
 	}
 }
@@ -45,7 +48,8 @@ func TestDesign(t *testing.T) {
 func TestLoads(t *testing.T) {
 	slots := []slot{{0, 10, 1, 100}, {10, 20, 1, 300}, {20, 40, 1, 200}}
 	for over, want := range map[int64][]float64{0: {10, 30, 10}, 25: {10, 20, 500.0 / 30}, 1000: {10, 20, 15}} {
-		if got := loads(slots, over); !slices.Equal(got, want) {
+		got := loads(slots, over)
+		if !slices.Equal(got, want) {
 			t.Errorf("loads over %d ns: %v, want %v", over, got, want)
 		}
 	}
@@ -63,7 +67,8 @@ func TestMerged(t *testing.T) {
 	for parts, want := range map[int]int{1: 32, 2: 16, 4: 8} {
 		m := d.Merged(parts)
 		first := m.Drawn(m.First())
-		if len(first) != want || slices.ContainsFunc(first, func(n int) bool { return !slices.Contains(before, n) }) {
+		if len(first) != want || slices.ContainsFunc(
+			first, func(n int) bool { return !slices.Contains(before, n) }) {
 			t.Errorf("%d strata in one: first slots %v, of all %v", parts, first, before)
 		}
 		all := slices.Concat(m.Strata...)

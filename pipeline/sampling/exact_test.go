@@ -35,7 +35,8 @@ func exactTrace(t *testing.T, flows string, workers int) *pipeline.Estimation {
 // flows. Rows are equal for any number of workers. If the warm-up or the carried flows were wrong, windows
 // would be biased.
 func TestExactWindows(t *testing.T) {
-	ctx, flows := context.Background(), cut(t, writeTrace(t, 20_000))
+	ctx := context.Background()
+	flows := cut(t, writeTrace(t, 20_000))
 	ask := Ask{Within: 0.3, Of: []float64{0.9}, Confidence: 0.95}
 	one := exactTrace(t, flows, 1)
 	r, err := Run(ctx, one, ask)
@@ -71,10 +72,12 @@ func TestExactWindows(t *testing.T) {
 	}
 	var halves, wholes []*histogram
 	for _, n := range slots {
-		if got, want := part[n][all].Flows(), whole.found[n][all].Flows(); got != want {
+		got, want := part[n][all].Flows(), whole.found[n][all].Flows()
+		if got != want {
 			t.Errorf("window %d has %d flows of %d", n, got, want)
 		}
-		halves, wholes = append(halves, part[n][all]), append(wholes, whole.found[n][all])
+		halves = append(halves, part[n][all])
+		wholes = append(wholes, whole.found[n][all])
 	}
 	for _, m := range effects(halves, wholes) {
 		if math.Abs(m.Error) > 0.005 {
@@ -89,7 +92,8 @@ func TestExactWindows(t *testing.T) {
 		t.Fatal("records are read without a lake")
 	}
 	remark := "flows: " + flows + " does not end with a line end"
-	if got := s.result(nil, Precise, 0).Warnings; len(got) == 0 || !strings.HasPrefix(got[0], remark) {
+	got := s.result(nil, Precise, 0).Warnings
+	if len(got) == 0 || !strings.HasPrefix(got[0], remark) {
 		t.Errorf("warnings %q, want %q", got, remark)
 	}
 }

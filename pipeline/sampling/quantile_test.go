@@ -30,7 +30,8 @@ func TestCensus(t *testing.T) {
 	for _, p := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999} {
 		e, ok := sample.Quantile(p, 0.95)
 		at := p * float64(len(values)-1)
-		low, high := values[int(at)], values[int(math.Ceil(at))]
+		low := values[int(at)]
+		high := values[int(math.Ceil(at))]
 		want := low + (at-math.Floor(at))*(high-low)
 		off := math.Abs(e.Value/want-1) > float64(cells)/2
 		wide := (e.Hi-e.Lo)/2/e.Value > float64(cells)
@@ -87,7 +88,8 @@ func TestCoverage(t *testing.T) {
 						}
 					}
 					e, _ := sample.Quantile(p, 0.95)
-					if narrow := (e.Hi-e.Lo)/2 <= 0.12*e.Value; last < 3 && round == last || last == 3 && narrow {
+					narrow := (e.Hi-e.Lo)/2 <= 0.12*e.Value
+					if last < 3 && round == last || last == 3 && narrow {
 						if e.Lo <= truth.Value && truth.Value <= e.Hi {
 							covered++
 						}
@@ -98,7 +100,8 @@ func TestCoverage(t *testing.T) {
 			}
 			t.Logf("p%v, %s: %.1f%%", 100*p, stop, 100*float64(covered)/seeds)
 			// Three standard deviations of 200 repetitions at 95%.
-			if share := float64(covered) / seeds; share < 0.95-0.046 {
+			share := float64(covered) / seeds
+			if share < 0.95-0.046 {
 				t.Errorf("p%v, %s: %.1f%% of the intervals hold the truth", 100*p, stop, 100*share)
 			}
 		}

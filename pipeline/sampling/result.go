@@ -166,7 +166,8 @@ func (r *Result) reason() string {
 func (r *Result) addGoals(a *text.Answer) {
 	a.Linef("\nAsked: ±%g%% due to the choice of windows. The intervals above are wider, because they also\n"+
 		"cover ±%g%% for traffic outside the windows, the effect of half of the warm-up of %v (measured in\n"+
-		"%d windows), and the error of the fluid model of flows that last longer than %v after their window.", 100*r.Within,
+		"%d windows), and the error of the fluid model of flows that last longer than %v after their window.",
+		100*r.Within,
 		100*r.WindowError, time.Duration(r.Warmup.NS), r.Warmup.Windows, time.Duration(cooldown*r.Warmup.NS))
 	table := a.Table("flows of", "size_bin", "percentile", "precision", "reached")
 	for _, g := range r.Goals {

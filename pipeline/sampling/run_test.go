@@ -71,7 +71,8 @@ func runAsk(t *testing.T, dir, flows string, ask Ask) *Result {
 // equal rows. A more precise run reuses the windows. Hidden scenarios are listed nowhere and are removed with
 // the scenario.
 func TestRun(t *testing.T) {
-	flows, dir := writeTrace(t, 20_000), t.TempDir()
+	flows := writeTrace(t, 20_000)
+	dir := t.TempDir()
 	ask := Ask{Within: 0.5, Of: []float64{0.99}, Confidence: 0.95}
 	r := runAsk(t, dir, flows, ask)
 	if r.Stopped != Precise || r.Windows < 32 || !(r.SampledShare > 0.05 && r.SampledShare < 0.5) {
@@ -91,7 +92,8 @@ func TestRun(t *testing.T) {
 	}
 	again := runAsk(t, t.TempDir(), flows, ask)
 	for i, row := range r.Rows {
-		if other := again.Rows[i]; row.Estimate != other.Estimate || row.Lo != other.Lo || row.Hi != other.Hi {
+		other := again.Rows[i]
+		if row.Estimate != other.Estimate || row.Lo != other.Lo || row.Hi != other.Hi {
 			t.Errorf("%v in one lake, %v in another", row, other)
 		}
 	}
@@ -101,7 +103,8 @@ func TestRun(t *testing.T) {
 	}
 	checkLake(t, l, r)
 	ask.Within = 0.00001
-	if finer := runAsk(t, dir, flows, ask); finer.Windows <= r.Windows {
+	finer := runAsk(t, dir, flows, ask)
+	if finer.Windows <= r.Windows {
 		t.Errorf("%d windows for a finer answer, after %d", finer.Windows, r.Windows)
 	}
 	removal := pipeline.Removal{Scenarios: []string{r.ScenarioID}}
@@ -152,7 +155,8 @@ func checkLake(t *testing.T, l *lake.Lake, r *Result) {
 // A budget that ends before the first windows are simulated is an error. If it ends in the second part of the
 // first round, the first part is the answer.
 func TestBudget(t *testing.T) {
-	ctx, flows := context.Background(), writeTrace(t, 20_000)
+	ctx := context.Background()
+	flows := writeTrace(t, 20_000)
 	ask := Ask{Within: 0.001, Of: []float64{0.99}, Confidence: 0.95, Budget: 1}
 	_, err := Run(ctx, exactTrace(t, flows, 1), ask)
 	if err == nil || !strings.Contains(err.Error(), "--budget 1ns is over before") {
@@ -165,11 +169,12 @@ func TestBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	limited, cancel := context.WithCancelCause(ctx)
-	e.Log = zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
-		if message == "round done" {
-			cancel(context.DeadlineExceeded)
-		}
-	}))
+	e.Log = zerolog.New(io.Discard).Hook(
+		zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
+			if message == "round done" {
+				cancel(context.DeadlineExceeded)
+			}
+		}))
 	stopped, err := s.draw(ctx, limited)
 	if err != nil || stopped != Spent || len(s.counts) != 8 || len(s.design.Strata) != 4 {
 		t.Errorf("%s (%v), %d windows in %d strata", stopped, err, len(s.counts), len(s.design.Strata))

@@ -12,7 +12,8 @@ func TestStudentT(t *testing.T) {
 		{0.95, 30, 2.042},
 		{0.99, 10, 3.169}, {0.9, 10, 1.812}, {0.95, 1e6, 1.960},
 	} {
-		if got := StudentT(c.confidence, c.df); math.Abs(got-c.want) > 0.002 {
+		got := StudentT(c.confidence, c.df)
+		if math.Abs(got-c.want) > 0.002 {
 			t.Errorf("t(%v, %v) = %.4f, want %.3f", c.confidence, c.df, got, c.want)
 		}
 	}

@@ -87,8 +87,8 @@ func ParseChange(kind, text string) (c Change, err error) {
 // IsSetting reports whether a key of a scenario file is one of Changes.Settings.
 func IsSetting(key string) bool {
 	top, _, _ := strings.Cut(Setting{Key: key}.FullKey(), ".")
-	return slices.Contains([]string{"transport", "switches", "balance", "flowlet_gap", "converge", "hash", "local_repair",
-		"receivers", "weights", "events"}, top)
+	return slices.Contains([]string{"transport", "switches", "balance", "flowlet_gap", "converge", "hash",
+		"local_repair", "receivers", "weights", "events"}, top)
 }
 
 // canonicalChanges are the changes of a scenario that a scenario file cannot state. They follow those of its
@@ -146,7 +146,8 @@ func (a *application) describe(format string, args ...any) {
 }
 
 // Apply applies the changes to a network, to the transport and to the canonical form of its scenario.
-func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p simkernel.Params) (*Applied, error) {
+func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p simkernel.Params) (*Applied,
+	error) {
 	a := &application{Changes: c, n: n, seed: seed,
 		flows: workload.FlowChanges{Scale: map[string]float64{}, Move: map[string][]int{}}}
 	if err := json.Unmarshal(canonical, &a.form); err != nil {
@@ -156,7 +157,8 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 		a.form.Changes = &canonicalChanges{}
 	}
 	before := slices.Clone(n.Links)
-	inOrder := slices.SortedStableFunc(slices.Values(c.Do), func(a, b Change) int { return cmp.Compare(a.kind, b.kind) })
+	inOrder := slices.SortedStableFunc(slices.Values(c.Do),
+		func(a, b Change) int { return cmp.Compare(a.kind, b.kind) })
 	for _, change := range inOrder {
 		if err := change.make(a); err != nil {
 			return nil, fmt.Errorf("%s: %w", changeKinds[change.kind].name, err)
@@ -166,8 +168,8 @@ func (c *Changes) Apply(n *topology.Network, canonical []byte, seed uint64, p si
 		return nil, errors.New("--tier goes with --fail random:K")
 	}
 	a.changeFlows()
-	a.of = Scenario{Seed: seed, params: p, switches: Switches{BufferParams: a.form.Switches}, classes: a.form.Classes,
-		at: map[string]tree.Field{}}
+	a.of = Scenario{Seed: seed, params: p, switches: Switches{BufferParams: a.form.Switches},
+		classes: a.form.Classes, at: map[string]tree.Field{}}
 	err := a.changeSettings()
 	text := a.of.PathMoves // of settings, and
 	text.Add(a.PathMoves)
@@ -258,7 +260,8 @@ func (c CableChange) String() string {
 			"A:B=SPEED,DELAY",
 			c.Cable, topology.FormatBps(c.BandwidthBps), time.Duration(c.DelayNS), time.Duration(c.LongerNS))
 	case c.Added:
-		return fmt.Sprintf("%s added at %s, delay %v", c.Cable, topology.FormatBps(c.BandwidthBps), time.Duration(c.DelayNS))
+		return fmt.Sprintf("%s added at %s, delay %v", c.Cable, topology.FormatBps(c.BandwidthBps),
+			time.Duration(c.DelayNS))
 	case c.Down:
 		return c.Cable + " down"
 	}
@@ -404,7 +407,8 @@ func (a *application) setCables(selector string, list *[][3]int64, of func(*topo
 // parseScale parses SERVICE=FACTOR, or several separated by commas.
 func parseScale(text string) (func(*application) error, error) {
 	parts := strings.Split(text, ",")
-	if slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(p, "=") }) { // a name with a comma
+	// a name with a comma
+	if slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(p, "=") }) {
 		parts = []string{text}
 	}
 	factors := map[string]float64{}

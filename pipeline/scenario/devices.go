@@ -58,7 +58,8 @@ func readPFC(to *bool) func(tree.Field) error {
 func (r *scenarioReader) readSwitches(f tree.Field) error {
 	w := &r.switches
 	unstated := Switches{BufferParams: network.BufferParams{PFC: w.PFC}}
-	if unstated.SetDefaults(); unstated.Alpha == w.Alpha && !r.alphaStated {
+	unstated.SetDefaults()
+	if unstated.Alpha == w.Alpha && !r.alphaStated {
 		w.Alpha = 0
 	}
 	err := f.Object(tree.Keys{
@@ -172,8 +173,10 @@ func (s *Scenario) Classes() ([]step.TrafficClass, error) {
 			}
 		}
 		for _, vnet := range c.VNets {
-			if !s.traced() && !slices.ContainsFunc(s.workload.services, func(o serviceSpec) bool { return o.VNet == vnet }) {
-				return nil, Refusal{fmt.Errorf("switches.classes: class %s has vnet %q, which no service has", c.Name, vnet)}
+			if !s.traced() && !slices.ContainsFunc(s.workload.services,
+				func(o serviceSpec) bool { return o.VNet == vnet }) {
+				return nil, Refusal{fmt.Errorf("switches.classes: class %s has vnet %q, which no service has", c.Name,
+					vnet)}
 			}
 		}
 	}
@@ -181,7 +184,10 @@ func (s *Scenario) Classes() ([]step.TrafficClass, error) {
 }
 
 func readAlpha(to *float64) func(tree.Field) error {
-	return tree.ReadFloat(to, false, "1/1024 to 1024", func(x float64) bool { return x >= 1.0/1024 && x <= 1024 })
+	return tree.ReadFloat(to, false, "1/1024 to 1024", func(x float64) bool {
+		return x >= 1.0/1024 &&
+			x <= 1024
+	})
 }
 
 // A Refusal is the error for settings that exclude each other or cannot be simulated. It is a mistake of the
@@ -268,8 +274,8 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	}
 	t, rest := mostCommon(all)
 	gbps, perGbps := marksOf(l)
-	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s", origin(l, "marking_min", t.min),
-		t.min, gbps, rest)
+	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s",
+		origin(l, "marking_min", t.min), t.min, gbps, rest)
 	switch s.params.Transport {
 	case simkernel.DCTCP, simkernel.DCTCPWindow:
 		s.params.MarkBytesPerGbps = perGbps(t.min)
@@ -328,7 +334,8 @@ func (s *Scenario) takeBuffer(l *format.Loaded) {
 	if len(thresholds) > 0 {
 		th, rest := mostCommon(thresholds)
 		s.switchBuffer.Alpha = math.Exp2(float64(th))
-		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th, rest)
+		alpha = fmt.Sprintf("alpha %g from %s = %d%s", s.switchBuffer.Alpha, origin(l, "dynamic_threshold", th), th,
+			rest)
 	}
 	s.switchBuffer.ReservedBytes, _ = mostCommon(reserves)
 	s.settingsNotef("--switch-buffer topology simulates buffers of %d bytes (%s%s), %d reserved for each "+
@@ -358,7 +365,8 @@ func (s *Scenario) takePFC(l *format.Loaded) {
 			profiles = append(profiles, p)
 		}
 	}
-	if p, rest := mostCommon(profiles); len(profiles) > 0 {
+	p, rest := mostCommon(profiles)
+	if len(profiles) > 0 {
 		s.switchPFC = p
 		s.settingsNotef("with --pfc a link has %d bytes reserved, %d of headroom as fast as hosts' (xoff), and "+
 			"alpha %g or a threshold of %d%s", p.ReservedBytes, p.HeadroomBytes, p.Alpha, p.XOFFBytes, rest)
@@ -409,8 +417,8 @@ func (s *Scenario) takeQueues(l *format.Loaded) {
 			}
 		}
 		s.switchClasses = append(s.switchClasses, c)
-		listed = append(listed, fmt.Sprintf("%d (%d DSCPs, weight %d, marks from %d bytes, PFC %v)", i, len(c.DSCP), q.Weight,
-			q.MarkMin, q.PFC))
+		listed = append(listed, fmt.Sprintf("%d (%d DSCPs, weight %d, marks from %d bytes, PFC %v)", i, len(c.DSCP),
+			q.Weight, q.MarkMin, q.PFC))
 	}
 	s.settingsNotef("switches.classes: topology, --switch-classes simulate the queues (weight 0: strict; 0 "+
 		"bytes: no marks) of most of %d ports: %s%s", len(ports), strings.Join(listed, ", "), rest)

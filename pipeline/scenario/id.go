@@ -112,7 +112,8 @@ func (s *Scenario) Settle() (*Settled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := canonicalScenario{Version: canonicalVersion, Seed: s.Seed, Fail: [][2]int32{}, Changes: &canonicalChanges{}}
+	c := canonicalScenario{Version: canonicalVersion, Seed: s.Seed, Fail: [][2]int32{},
+		Changes: &canonicalChanges{}}
 	for _, f := range failures {
 		c.failed(f)
 	}
@@ -196,7 +197,8 @@ func (s *Scenario) load() (*format.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.loaded, s.loadedDigests = loaded, digests
+	s.loaded = loaded
+	s.loadedDigests = digests
 	return loaded, nil
 }
 
@@ -217,7 +219,8 @@ func (s *Scenario) canonicalDelays(n *topology.Network) (delays [][3]int64, err 
 // setCable sets the value of a cable in a list that is sorted by ends.
 func setCable(list [][3]int64, ends [2]int32, value int64) [][3]int64 {
 	row := [3]int64{int64(ends[0]), int64(ends[1]), value}
-	at, found := slices.BinarySearchFunc(list, row, func(a, b [3]int64) int { return slices.Compare(a[:2], b[:2]) })
+	at, found := slices.BinarySearchFunc(list, row,
+		func(a, b [3]int64) int { return slices.Compare(a[:2], b[:2]) })
 	if !found {
 		list = slices.Insert(list, at, row)
 	}
@@ -271,8 +274,8 @@ func (s *Scenario) canonicalWorkload(n *topology.Network) (c canonicalWorkload, 
 	c.DurationNS = w.DurationNS
 	c.FlowsCount = w.Flows
 	for _, v := range w.Services {
-		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix), digestSizes(v.Sizes),
-			v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts, v.DSCP})
+		c.Services = append(c.Services, canonicalService{v.Name, v.VNet, digestMatrix(v.Matrix),
+			digestSizes(v.Sizes), v.Sigma, v.Share, v.Racks, v.Pairs, v.Poisson, v.TwinOf, v.Hosts, v.DSCP})
 	}
 	c.Jobs, err = s.Jobs(n)
 	return c, err

@@ -32,8 +32,8 @@ func TestJobsArePlaced(t *testing.T) {
 	load := func(old, by string) *Scenario {
 		return mustLoad(t, tinyFiles(t, strings.Replace(tinyJobs, old, by, 1)))
 	}
-	for placement, want := range map[string][]int32{"contiguous": {0, 2}, "strided": {0, 3}, "racks": {0, 2}, "[5, 0]": {5, 0},
-		"random": nil} {
+	for placement, want := range map[string][]int32{"contiguous": {0, 2}, "strided": {0, 3}, "racks": {0, 2},
+		"[5, 0]": {5, 0}, "random": nil} {
 		s := load("contiguous", placement)
 		n, err := s.Network()
 		if err != nil {
@@ -45,7 +45,8 @@ func TestJobsArePlaced(t *testing.T) {
 		}
 		a := run[0]
 		b := run[1]
-		if a.StartNS != 1e6 || a.Iterations != 2 || len(a.Steps) != 2 || a.Steps[1].Collective.Algorithm != "ring" ||
+		if a.StartNS != 1e6 || a.Iterations != 2 || len(a.Steps) != 2 ||
+			a.Steps[1].Collective.Algorithm != "ring" ||
 			!slices.Equal(a.Hosts, []int32{1, 4}) || b.Training.Gradients != "ring" || !b.Training.Overlap {
 			t.Errorf("%+v, %+v", a, b)
 		}
@@ -69,7 +70,8 @@ func TestJobsArePlaced(t *testing.T) {
 func TestJobErrorsNameThePlace(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"name: b", "name: a", "tiny.yaml:13: workload.jobs[1]: needs a name that no other job has"},
-		{"hosts: contiguous", "hosts: near", `tiny.yaml:15: workload.jobs[1].hosts: is "near", want contiguous, strided`},
+		{"hosts: contiguous", "hosts: near",
+			`tiny.yaml:15: workload.jobs[1].hosts: is "near", want contiguous, strided`},
 		{"hosts: contiguous", "hosts: [0, 0]", "workload.jobs[1].hosts[1]: host pod0-rack0-host0 has a rank " +
 			"already"},
 		{"hosts: contiguous", "hosts: [6]", `workload.jobs[1].hosts[0]: "6": node 6 is no host`},
@@ -77,7 +79,8 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		{"ranks: 2", "ranks: 5", "workload.jobs[1]: has 5 ranks, and 4 hosts of the topology have no rank of an " +
 			"earlier job"},
 		{"ranks: 2", "ranks: 3", "workload.jobs[1]: data 2 × tensor 1 × pipeline 1 is 2 ranks, and the job has 3"},
-		{"collective: all-reduce", "collective: some-reduce", `workload.jobs[0]: step 1: collective "some-reduce", want all-reduce,`},
+		{"collective: all-reduce", "collective: some-reduce",
+			`workload.jobs[0]: step 1: collective "some-reduce", want all-reduce,`},
 		{", size: 1MB", "", "workload.jobs[0].steps[1]: has no size"},
 		{"compute: 1us", "compute: 0", "workload.jobs[0].steps[0].compute: is 0, must be 1 to"},
 		{"layers:", "huh: 1, layers:", "workload.jobs[1].training.huh: is an unknown key (keys: data, expert, " +
@@ -85,7 +88,8 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		{"  jobs:", "  only: [c]\n  jobs:", `tiny.yaml:7: workload.only: no job is named "c"`},
 		{"  jobs:", "  max_load: 10%\n  jobs:", "workload: has no services, and so max_load, duration and " +
 			"flows_count have no"},
-		{"  jobs:", "  max_load: 10%\n  duration: 1ms\n  services: [{name: a, sizes: 1KB}]\n  jobs:", "workload.jobs[0]: is named like a service"},
+		{"  jobs:", "  max_load: 10%\n  duration: 1ms\n  services: [{name: a, sizes: 1KB}]\n  jobs:",
+			"workload.jobs[0]: is named like a service"},
 	} {
 		text := strings.Replace(tinyJobs, c.old, c.new, 1)
 		if text == tinyJobs {
@@ -101,7 +105,8 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 		}
 	}
 	s := mustLoad(t, tinyFiles(t, tinyJobs))
-	if s.SetAll([]Setting{{"workload.only", "[b, c]"}}) == nil || s.SetAll([]Setting{{"workload.duration", "1ms"}}) == nil ||
+	if s.SetAll([]Setting{{"workload.only", "[b, c]"}}) == nil ||
+		s.SetAll([]Setting{{"workload.duration", "1ms"}}) == nil ||
 		s.SetAll([]Setting{{"workload.max_load", "50%"}}) == nil {
 		t.Error("a job that there is not, a duration, or a load of jobs")
 	}

@@ -77,7 +77,8 @@ func TestLoadWith(t *testing.T) {
 		if (changed == text) != (c.from == "") {
 			t.Fatalf("the file has no %q", c.from)
 		}
-		if got, want := scenarioID(t, s), scenarioID(t, mustLoad(t, tinyFiles(t, changed))); got != want {
+		got, want := scenarioID(t, s), scenarioID(t, mustLoad(t, tinyFiles(t, changed)))
+		if got != want {
 			t.Errorf("%q: scenario %s, of the changed file %s", c.settings, got, want)
 		}
 		if want := "tiny, " + strings.Join(c.settings, ", "); s.Name != want {
@@ -124,7 +125,8 @@ func TestLoadWithErrors(t *testing.T) {
 		}
 	}
 	for want, settings := range map[string][]string{
-		"workload.flows_count and workload.duration do not go together": {"workload.flows_count=5", "workload.duration=1ms"},
+		"workload.flows_count and workload.duration do not go together": {"workload.flows_count=5",
+			"workload.duration=1ms"},
 		"topology.name and topology.clos do not go together": {"topology.name=small-1to1",
 			"topology.clos={pods: 1, racks_per_pod: 3}"},
 		"topology.clos.oversubscription and topology.clos.spines_per_plane do not go together": {
@@ -135,7 +137,8 @@ func TestLoadWithErrors(t *testing.T) {
 			t.Errorf("%q: %v, want %q", settings, err, want)
 		}
 	}
-	for file, want := range map[string]string{"no-such": "no-such", filepath.Join(t.TempDir(), "none.yaml"): "none.yaml"} {
+	for file, want := range map[string]string{
+		"no-such": "no-such", filepath.Join(t.TempDir(), "none.yaml"): "none.yaml"} {
 		if _, err := LoadWith(file, []Setting{{"seed", "1"}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)
 		}

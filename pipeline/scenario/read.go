@@ -41,7 +41,8 @@ func open(path string) (top tree.Field, dir string, err error) {
 		}
 		ships := strings.Join(names.Nearest(path, datasets.Names(datasets.Scenarios), 10), ", ") + ", …"
 		if folder {
-			return top, "", fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path, ships)
+			return top, "", fmt.Errorf("scenario %s: is a directory, and no scenario of that name ships (%s)", path,
+				ships)
 		}
 		if slices.Contains(datasets.Names(datasets.Topologies), path) {
 			return top, "", fmt.Errorf("scenario %s: is a network, which has no flows: give it with --topology, and "+
@@ -108,7 +109,8 @@ func (r *scenarioReader) keys() tree.Keys {
 		"events":            r.readTexts(&r.PathMoves.Events),
 		"traffic":           r.readTraffic,
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),
-		"max_rejects":       tree.ReadFloat(&r.MaxRejects, true, "0 to 1", func(x float64) bool { return x >= 0 && x <= 1 }),
+		"max_rejects": tree.ReadFloat(&r.MaxRejects, true, "0 to 1",
+			func(x float64) bool { return x >= 0 && x <= 1 }),
 	}
 }
 
@@ -144,7 +146,8 @@ func (r *scenarioReader) readTopology(f tree.Field) error {
 		named++
 		data, err := datasets.Read(datasets.Topologies, f.Value.Text)
 		if err != nil {
-			return f.Failf("is %q, and these ship: %s", f.Value.Text, strings.Join(datasets.Names(datasets.Topologies), ", "))
+			return f.Failf("is %q, and these ship: %s", f.Value.Text,
+				strings.Join(datasets.Names(datasets.Topologies), ", "))
 		}
 		return r.parseTopologyFile(f.Value.Text+" (shipped)", data)
 	}
@@ -207,7 +210,8 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 			w.only = nil
 			return tree.ReadList(&w.only, tree.Verbatim)(f)
 		},
-		"max_load": tree.ReadFloat(&w.maxLoad, true, "above 0 and below 1", func(x float64) bool { return x > 0 && x < 1 }),
+		"max_load": tree.ReadFloat(&w.maxLoad, true, "above 0 and below 1",
+			func(x float64) bool { return x > 0 && x < 1 }),
 		"duration": tree.ReadQuantity(&w.durationNS, units.Duration, 1, maxDurationNS),
 		"flows_count": tree.ReadParsed(&w.flowsCount, func(text string) (int64, error) {
 			v, err := units.Parse(text, []units.Unit{{Suffix: "flows", Factor: 1}})
@@ -298,7 +302,8 @@ func (s *Scenario) setTopology(name string) error {
 	}
 	shipped, e := datasets.Read(datasets.Topologies, name)
 	if e != nil {
-		return fmt.Errorf("%w; shipped topologies: %s", err, strings.Join(datasets.Names(datasets.Topologies), ", "))
+		return fmt.Errorf("%w; shipped topologies: %s", err,
+			strings.Join(datasets.Names(datasets.Topologies), ", "))
 	}
 	return s.parseTopologyFile(name+" (shipped)", shipped)
 }

@@ -315,7 +315,8 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	if s.traced() {
 		return nil, errors.New("the flows come from a trace, there is nothing to generate")
 	}
-	w := &workload.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS, Flows: s.workload.flowsCount}
+	w := &workload.Workload{MaxLoad: s.workload.maxLoad, DurationNS: s.workload.durationNS,
+		Flows: s.workload.flowsCount}
 	for _, v := range s.workload.services {
 		service, err := v.on(n)
 		if err != nil {
@@ -329,7 +330,8 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	v = s.Service
 	for i, rack := range s.Racks {
-		if racks := len(n.Racks()); rack >= racks {
+		racks := len(n.Racks())
+		if rack >= racks {
 			return v, s.racksAt[i].Failf("is %d, and the topology has racks 0 to %d", rack, racks-1)
 		}
 	}
@@ -446,7 +448,8 @@ func checkExclusive(settings []Setting) error {
 			}
 		}
 		if len(given) > 1 {
-			return Refusal{fmt.Errorf("--set %s do not go together: a scenario has one of them", strings.Join(given, " and "))}
+			return Refusal{fmt.Errorf("--set %s do not go together: a scenario has one of them",
+				strings.Join(given, " and "))}
 		}
 	}
 	return nil
@@ -457,7 +460,8 @@ const kindKey = "transport.kind"
 func apply(top *tree.Value, s Setting) error {
 	key := s.FullKey()
 	transport := top.Get("transport")
-	if key == kindKey && cmp.Or(transport.Get("kind").Scalar(), simkernel.DefaultParams().Transport.String()) != s.Value {
+	if key == kindKey && cmp.Or(transport.Get("kind").Scalar(),
+		simkernel.DefaultParams().Transport.String()) != s.Value {
 		kept := &tree.Value{Kind: tree.Object}
 		window := transport.Get("window")
 		if window != nil {

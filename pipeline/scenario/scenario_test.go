@@ -48,8 +48,9 @@ func tinyFiles(t testing.TB, scenario string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"tiny.yaml": scenario, "m.csv": "0,1,1\n1,0,1\n1,1,0\n", "s.txt": "100 50\n2000 100\n", "flows.csv": "src,dst,size_bytes,start_ns\n0,1,5,0\n",
-		"bad.csv": "0,1\n", "net.yaml": "clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, " +
+		"tiny.yaml": scenario, "m.csv": "0,1,1\n1,0,1\n1,1,0\n", "s.txt": "100 50\n2000 100\n",
+		"flows.csv": "src,dst,size_bytes,start_ns\n0,1,5,0\n",
+		"bad.csv":   "0,1\n", "net.yaml": "clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, " +
 			"oversubscription: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -79,7 +80,8 @@ func scenarioID(t testing.TB, s *Scenario) string {
 
 func TestLoadScenario(t *testing.T) {
 	s := mustLoad(t, tinyFiles(t, tinyScenario))
-	if s.Name != "tiny" || s.Seed != 7 || s.MaxRejects != 0.01 || s.FlowFile() != "" || s.MaxLoad() != 0.4 || s.Params() != paramsOf(simkernel.DCTCP) {
+	if s.Name != "tiny" || s.Seed != 7 || s.MaxRejects != 0.01 || s.FlowFile() != "" || s.MaxLoad() != 0.4 ||
+		s.Params() != paramsOf(simkernel.DCTCP) {
 		t.Errorf("%+v", s)
 	}
 	n, err := s.Network()
@@ -95,8 +97,10 @@ func TestLoadScenario(t *testing.T) {
 	}
 	a := w.Services[0]
 	b := w.Services[1]
-	if w.DurationNS != 2_000_000 || w.MaxLoad != 0.4 || a.Matrix.Weight(0, 1) != 1 || a.Sigma != 1 || a.Share != 1 || a.Racks != nil ||
-		b.VNet != "blue" || b.Sizes.Mean() != 50+0.5*(100+1901.0/2) || b.Sigma != 2 || b.Share != 3 || len(b.Racks) != 2 || b.Matrix.Racks() != 2 {
+	if w.DurationNS != 2_000_000 || w.MaxLoad != 0.4 || a.Matrix.Weight(0, 1) != 1 || a.Sigma != 1 ||
+		a.Share != 1 || a.Racks != nil ||
+		b.VNet != "blue" || b.Sizes.Mean() != 50+0.5*(100+1901.0/2) || b.Sigma != 2 || b.Share != 3 ||
+		len(b.Racks) != 2 || b.Matrix.Racks() != 2 {
 		t.Errorf("%+v", w)
 	}
 	r, err := topology.NewRouter(t.Context(), n, s.Seed)
@@ -144,12 +148,14 @@ func TestShippedScenarios(t *testing.T) {
 		for _, rate := range p.ServiceFlowsPerSecond {
 			flows += rate
 		}
-		t.Logf("%s (%s): %d hosts, %.3g flows a second, most loaded: %s", name, scenarioID(t, s), len(n.Hosts()), flows, n.Links[p.MaxLink].Tier)
+		t.Logf("%s (%s): %d hosts, %.3g flows a second, most loaded: %s", name, scenarioID(t, s), len(n.Hosts()),
+			flows, n.Links[p.MaxLink].Tier)
 	}
 	// The commented scenario says the defaults, with the paper's window.
 	paper := simkernel.DefaultParams()
 	paper.StatedMarks = true
-	if s := mustLoad(t, "small"); s.Params() != paper || s.MaxRejects != 0.01 || s.Seed != 13 {
+	s := mustLoad(t, "small")
+	if s.Params() != paper || s.MaxRejects != 0.01 || s.Seed != 13 {
 		t.Errorf("small does not say the defaults: %+v", s)
 	}
 	for _, name := range datasets.Names(datasets.Topologies) {
@@ -177,7 +183,8 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"max_load: 40%", "max_load: 140%", "tiny.yaml:8: workload.max_load: is 140%, must be above 0 and below 1"},
 		{"max_load: 40%", "max_load: much", `tiny.yaml:8: workload.max_load: is "much"`},
 		{"max_load: 40%", "", "tiny.yaml:7: workload: needs max_load"},
-		{"duration: 2ms", "duration: 2 fortnights", `tiny.yaml:9: workload.duration: is "2 fortnights", want a number with a unit such as 1.5us`},
+		{"duration: 2ms", "duration: 2 fortnights",
+			`tiny.yaml:9: workload.duration: is "2 fortnights", want a number with a unit such as 1.5us`},
 		{"duration: 2ms", "duration: 0.5ns", "no whole number of ns"},
 		{"duration: 2ms", "duration: 0", "workload.duration: is 0, must be 1 to"},
 		{"duration: 2ms", "flows_count: 5\n  duration: 2ms", "workload: needs one of duration and flows_count"},
@@ -216,11 +223,14 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		}
 		_, err := Load(tinyFiles(t, text))
 		var at *tree.FieldError
-		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &at) || at.Line < 1 || !strings.HasSuffix(at.File, "tiny.yaml") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &at) || at.Line < 1 ||
+			!strings.HasSuffix(at.File, "tiny.yaml") {
 			t.Errorf("%q → %q: error %v, want %q", c.old, c.new, err, c.want)
 		}
 	}
-	for _, c := range [][2]string{{"nowhere.yaml", "nor does a scenario of that name ship"}, {tinyFiles(t, ""), "is empty"}, {tinyFiles(t, "x"), "want keys and values"}, {tinyFiles(t, "seed: 1"), "has no topology"}} {
+	for _, c := range [][2]string{{"nowhere.yaml", "nor does a scenario of that name ship"},
+		{tinyFiles(t, ""), "is empty"}, {tinyFiles(t, "x"), "want keys and values"},
+		{tinyFiles(t, "seed: 1"), "has no topology"}} {
 		if _, err := Load(c[0]); err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: error %v, want %q", c[0], err, c[1])
 		}
@@ -326,7 +336,8 @@ func TestScenarioID(t *testing.T) {
 		"ecmp by switch":      with("fail: []", "balance: {tor: ecmp, \"*spine*\": ecmp}"),
 		"what is tolerated":   with("fail: []", "allow_unreachable: true\nmax_rejects: 50%"),
 	} {
-		if id := scenarioID(t, s); id != base {
+		id := scenarioID(t, s)
+		if id != base {
 			t.Errorf("%s changes the id", name)
 		}
 	}
@@ -366,7 +377,8 @@ func TestScenarioID(t *testing.T) {
 	differ("a switch down", with("fail: []", `fail: ["pod0-tor0"]`))
 	differ("a delay", with("topology:\n", "topology:\n  delays: [tor-fabric=5us]\n"))
 	differ("two failures", with("fail: []", `fail: ["6:9", "7:9"]`))
-	differ("a flow file", with("max_load: 40%", "flows: flows.csv", "  duration: 2ms\n", "", tinyScenario[strings.Index(tinyScenario, "  services:"):strings.Index(tinyScenario, "fail:")], ""))
+	differ("a flow file", with("max_load: 40%", "flows: flows.csv", "  duration: 2ms\n", "",
+		tinyScenario[strings.Index(tinyScenario, "  services:"):strings.Index(tinyScenario, "fail:")], ""))
 	s := with()
 	if err := s.SetAll([]Setting{{"workload.duration", "1s"}}); err != nil {
 		t.Fatal(err)
@@ -418,16 +430,19 @@ func TestTraceScenario(t *testing.T) {
 	if err := os.WriteFile(moved, []byte("src,dst,size_bytes,start_ns\n0,1,6,0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, _ = FromFiles("small-4to1", moved); scenarioID(t, b) == before {
+	b, _ = FromFiles("small-4to1", moved)
+	if scenarioID(t, b) == before {
 		t.Error("the content of the flow file does not change the id")
 	}
-	if a.FlowFile() != flows || a.SetAll([]Setting{{"workload.max_load", "50%"}}) == nil || a.SetAll([]Setting{{"workload.duration", "1s"}}) == nil {
+	if a.FlowFile() != flows || a.SetAll([]Setting{{"workload.max_load", "50%"}}) == nil ||
+		a.SetAll([]Setting{{"workload.duration", "1s"}}) == nil {
 		t.Error("a trace has neither a load nor a duration to set")
 	}
 	if _, err := a.Workload(nil); err == nil {
 		t.Error("a trace has nothing to generate")
 	}
-	for _, c := range [][2]string{{"nothing", flows}, {"small-4to1", filepath.Join(dir, "gone.csv")}, {dir, flows}} {
+	for _, c := range [][2]string{{"nothing", flows}, {"small-4to1", filepath.Join(dir, "gone.csv")},
+		{dir, flows}} {
 		if _, err := FromFiles(c[0], c[1]); err == nil {
 			t.Errorf("FromFiles(%q, %q): no error", c[0], c[1])
 		}
@@ -435,7 +450,8 @@ func TestTraceScenario(t *testing.T) {
 }
 
 func TestParseQuantity(t *testing.T) {
-	for text, want := range map[string]int64{"5s": 5e9, "1.5us": 1500, "2µs": 2000, "3ms": 3e6, "7ns": 7, "7": 7, "0.001us": 1} {
+	for text, want := range map[string]int64{"5s": 5e9, "1.5us": 1500, "2µs": 2000, "3ms": 3e6, "7ns": 7, "7": 7,
+		"0.001us": 1} {
 		if got, err := units.Parse(text, units.Duration); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}

@@ -50,7 +50,8 @@ func TestGraphScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := n.Links[6]
-	if len(n.Hosts()) != 4 || len(n.Links) != 10 || d.Src != 3 || d.Dst != 5 || d.BandwidthBps != 25e9 || d.DelayNS != 2000 || n.Links[0].BandwidthBps != 10e9 {
+	if len(n.Hosts()) != 4 || len(n.Links) != 10 || d.Src != 3 || d.Dst != 5 || d.BandwidthBps != 25e9 ||
+		d.DelayNS != 2000 || n.Links[0].BandwidthBps != 10e9 {
 		t.Errorf("%+v", n)
 	}
 	if v, ok := n.Node(5); !ok || v.Name != "right" || v.Kind != topology.KindSwitch {
@@ -63,19 +64,23 @@ func TestGraphScenario(t *testing.T) {
 	main := w.Services[0]
 	cross := w.Services[1]
 	same := w.Services[2]
-	if !slices.Equal(main.Pairs, [][2]int32{{0, 2}, {0, 3}}) || !main.Poisson || main.Sigma != 0 || main.Sizes.Mean() != 10_000 || main.Matrix != nil {
+	if !slices.Equal(main.Pairs, [][2]int32{{0, 2}, {0, 3}}) || !main.Poisson || main.Sigma != 0 ||
+		main.Sizes.Mean() != 10_000 || main.Matrix != nil {
 		t.Errorf("main: %+v", main)
 	}
-	if cross.Poisson || cross.Sigma != 2 || same.TwinOf != "cross" || same.Sigma != 2 || same.Share != 2 || same.Sizes != cross.Sizes {
+	if cross.Poisson || cross.Sigma != 2 || same.TwinOf != "cross" || same.Sigma != 2 ||
+		same.Share != 2 || same.Sizes != cross.Sizes {
 		t.Errorf("cross: %+v, same: %+v", cross, same)
 	}
 }
 
 func TestGraphScenarioErrors(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
-		{"hosts: [a, b, c, d]", "hosts: [a, b, c, a]", `graph.yaml:4: topology.graph.hosts[3]: is "a", want a name that no other node has`},
+		{"hosts: [a, b, c, d]", "hosts: [a, b, c, a]",
+			`graph.yaml:4: topology.graph.hosts[3]: is "a", want a name that no other node has`},
 		{"switches: [left, right]", `switches: [left, "ri:ght"]`, "without a colon"},
-		{"- a:left", "- a:nowhere", `graph.yaml:9: topology.graph.cables[0]: is "a:nowhere", want the names of two nodes`},
+		{"- a:left", "- a:nowhere",
+			`graph.yaml:9: topology.graph.cables[0]: is "a:nowhere", want the names of two nodes`},
 		{"- a:left", "- {bandwidth: 1Gbps}", "topology.graph.cables[0]: has no ends"},
 		{"- left:right", "- right:d", "topology.graph.cables[4]: cable 5:3: the two nodes are joined twice"},
 		{"- a:left", "", "topology.graph.hosts[0]: host 0 (a) has no cable"},
@@ -90,10 +95,12 @@ func TestGraphScenarioErrors(t *testing.T) {
 		{`["b:d"]`, `["b:d"], racks: [0]`, "workload.services[1].racks: has no meaning beside pairs"},
 		{`["b:d"]`, `["b:d"], matrix: uniform`, "workload.services[1].matrix: has no meaning beside pairs"},
 		{"sizes: 10KB", "sizes: 0KB", "workload.services[0].sizes: is 0KB: "},
-		{"arrivals: poisson", "arrivals: regular", `workload.services[0].arrivals: is "regular", want poisson or lognormal`},
+		{"arrivals: poisson", "arrivals: regular",
+			`workload.services[0].arrivals: is "regular", want poisson or lognormal`},
 		{"arrivals: poisson", "arrivals: poisson, sigma: 1", "workload.services[0].sigma: has no meaning with " +
 			"poisson arrivals"},
-		{"twin_of: cross", "twin_of: same", `workload.services[2].twin_of: is "same", want the name of a service that stands before`},
+		{"twin_of: cross", "twin_of: same",
+			`workload.services[2].twin_of: is "same", want the name of a service that stands before`},
 		{"twin_of: cross", "twin_of: cross, share: 1", "workload.services[2].share: has no meaning beside twin_of"},
 		{"twin_of: cross", "twin_of: cross, sizes: 1KB", "workload.services[2].sizes: has no meaning beside " +
 			"twin_of"},
@@ -127,8 +134,10 @@ func TestGraphScenarioErrors(t *testing.T) {
 func TestGraphScenarioID(t *testing.T) {
 	seen := map[string]string{scenarioID(t, mustLoad(t, graphFile(t, graphScenario))): "the scenario"}
 	for _, c := range [][2]string{
-		{"delay: 1us", "delay: 2us"}, {"25Gbps", "40Gbps"}, {"[left, right]", "[left, right, other]"}, {"- b:left", "- b:right"},
-		{`"0:d"`, `"1:d"`}, {"arrivals: poisson", "sigma: 0"}, {"twin_of: cross", "sizes: webserver, sigma: 2, share: 2"}, {"10KB", "11KB"},
+		{"delay: 1us", "delay: 2us"}, {"25Gbps", "40Gbps"}, {"[left, right]", "[left, right, other]"},
+		{"- b:left", "- b:right"},
+		{`"0:d"`, `"1:d"`}, {"arrivals: poisson", "sigma: 0"},
+		{"twin_of: cross", "sizes: webserver, sigma: 2, share: 2"}, {"10KB", "11KB"},
 	} {
 		id := scenarioID(t, mustLoad(t, graphFile(t, strings.Replace(graphScenario, c[0], c[1], 1))))
 		if other, taken := seen[id]; taken {

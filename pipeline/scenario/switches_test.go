@@ -65,7 +65,8 @@ func TestSwitchSettings(t *testing.T) {
 // Classes of SONiC switches: those of most ports, with marks for transports that have them.
 func TestSwitchClasses(t *testing.T) {
 	for transport, marks := range map[string][4]int64{ // of queues 1 and 3: mark_per_gbps, max_mark_per_gbps
-		"dctcp": {network.MaxMarkPerGbps, 0, 10486, 0}, "dcqcn": {network.MaxMarkPerGbps, 0, 10486, 20972}, "hpcc": {}} {
+		"dctcp": {network.MaxMarkPerGbps, 0, 10486, 0}, "dcqcn": {network.MaxMarkPerGbps, 0, 10486, 20972},
+		"hpcc": {}} {
 		s, err := OfTopology(filepath.FromSlash(sonicFixture))
 		if err == nil {
 			err = s.SetAll([]Setting{{"transport.kind", transport}})
@@ -88,7 +89,8 @@ func TestSwitchClasses(t *testing.T) {
 		want.MarkPerGbps = marks[2]
 		want.MaxMarkPerGbps = marks[3]
 		one := got[1]
-		if !reflect.DeepEqual(got[3], want) || len(one.DSCP) != 58 || one.Weight != 1 || !one.Lossy || one.MarkPerGbps != marks[0] ||
+		if !reflect.DeepEqual(got[3], want) || len(one.DSCP) != 58 || one.Weight != 1 || !one.Lossy ||
+			one.MarkPerGbps != marks[0] ||
 			one.MaxMarkPerGbps != marks[1] || got[5].Weight != 14 {
 			t.Errorf("%s: %+v", transport, got)
 		}
@@ -140,9 +142,11 @@ func TestSwitchesKey(t *testing.T) {
 		{"switches: {buffer: 400KB}", network.BufferParams{SwitchBytes: 400_000, Alpha: 1}},
 		{"switches: {buffer: 400KB, alpha: 2, retransmit_timeout: 1ms}",
 			network.BufferParams{SwitchBytes: 400_000, Alpha: 2, RetransmitNS: 1e6}},
-		{"switches: {buffer: 400KB, pfc: true, xoff: 20KB, headroom: 8KB}", network.BufferParams{SwitchBytes: 400_000,
-			Alpha: 1.0 / 8, PFC: true, XOFFBytes: 20_000, HeadroomBytes: 8000}},
-		{"switches: {buffer: 400KB, pfc: true, alpha: 1}", network.BufferParams{SwitchBytes: 400_000, Alpha: 1, PFC: true}},
+		{"switches: {buffer: 400KB, pfc: true, xoff: 20KB, headroom: 8KB}",
+			network.BufferParams{SwitchBytes: 400_000, Alpha: 1.0 / 8, PFC: true, XOFFBytes: 20_000,
+				HeadroomBytes: 8000}},
+		{"switches: {buffer: 400KB, pfc: true, alpha: 1}", network.BufferParams{SwitchBytes: 400_000, Alpha: 1,
+			PFC: true}},
 	} {
 		s, err := file(c.text)
 		if err != nil {
@@ -206,7 +210,8 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 	got, err := s.Classes()
 	want := []step.TrafficClass{{Name: "default", Class: network.Class{Weight: 1}},
 		{Name: "rest", Queue: 1, DSCP: []int16{9}, Class: network.Class{Lossy: true}},
-		{Name: "rdma", Queue: 3, Services: []string{"web"}, VNets: []string{"v"}, Class: network.Class{Weight: 2, MarkPerGbps: 5000, Alpha: 0.5}}}
+		{Name: "rdma", Queue: 3, Services: []string{"web"}, VNets: []string{"v"},
+			Class: network.Class{Weight: 2, MarkPerGbps: 5000, Alpha: 0.5}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -216,7 +221,8 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 	if s, err = file("switches: {classes: [{name: a, queue: 0, dscp: [46, 0]}]}"); err == nil {
 		got, err = s.Classes()
 	}
-	if b, _ := s.Buffers(); err != nil || len(got) != 1 || !slices.Equal(got[0].DSCP, []int16{46, 0}) || !b.IsZero() {
+	b, _ := s.Buffers()
+	if err != nil || len(got) != 1 || !slices.Equal(got[0].DSCP, []int16{46, 0}) || !b.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if s, err = file("switches: {classes: topology}"); err == nil {

@@ -19,10 +19,12 @@ func Example() {
 	dir, err := os.MkdirTemp("", "lake")
 	check(err)
 	defer func() { check(os.RemoveAll(dir)) }()
-	s, err := scenario.LoadWith("parking-lot/short", []scenario.Setting{{Key: "workload.duration", Value: "10ms"}})
+	s, err := scenario.LoadWith("parking-lot/short",
+		[]scenario.Setting{{Key: "workload.duration", Value: "10ms"}})
 	check(err)
 
-	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: estimators.Flow, Passes: 1}, pipeline.Settings{})
+	e, err := pipeline.Begin(ctx, dir, s, pipeline.Variant{Estimator: estimators.Flow, Passes: 1},
+		pipeline.Settings{})
 	check(err)
 	defer e.Close()
 	check(e.Estimate(ctx))

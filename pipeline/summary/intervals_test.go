@@ -46,33 +46,45 @@ func TestIntervalsOfARun(t *testing.T) {
 		where := " WHERE variant = '" + v.String() + "'"
 		// There are intervals for all flows and for three services, in five size bins or those with flows,
 		// and for two virtual networks.
-		if got := estimates.Ask(t, dir, "SELECT count(DISTINCT service), count(DISTINCT vnet), count(*) FILTER (WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all') FROM intervals"+where); got != "[3 2 4]" {
+		got := estimates.Ask(t, dir, "SELECT count(DISTINCT service), count(DISTINCT vnet), count(*) FILTER "+
+			"(WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all') FROM intervals"+where)
+		if got != "[3 2 4]" {
 			t.Errorf("%s: intervals has %s", v, got)
 		}
-		for _, view := range []string{"slowdown_by_size", "slowdown_by_service", "slowdown_by", "slowdown_by_service_vnet"} {
-			got := estimates.Ask(t, dir, `SELECT count(*) > 1, bool_and(p50_slowdown BETWEEN p50_lo / 1.002 AND p50_hi * 1.002), bool_and(p90_slowdown BETWEEN p90_lo / 1.002 AND p90_hi * 1.002),
+		for _, view := range []string{"slowdown_by_size", "slowdown_by_service", "slowdown_by",
+			"slowdown_by_service_vnet"} {
+			got := estimates.Ask(t, dir,
+				`SELECT count(*) > 1, bool_and(p50_slowdown BETWEEN p50_lo / 1.002 AND p50_hi * 1.002), bool_and(p90_slowdown BETWEEN p90_lo / 1.002 AND p90_hi * 1.002),
 				coalesce(bool_and(p999_hi <= max_slowdown * 1.6), true),
 				bool_or(warning LIKE '%: few flows (%') FROM `+view+where)
 			if got != "[true true true true true]" {
 				t.Errorf("%s: %s gives %s", v, view, got)
 			}
 		}
-		parts := "SELECT count(method_error), bool_and(lo <= workload_lo AND workload_hi <= hi AND method_error >= 0) FROM intervals" + where
-		if got := estimates.Ask(t, dir, parts); (got == "[0 <nil>]") != (v.Estimator == estimators.Independent) || strings.Contains(got, "false") {
+		parts := "SELECT count(method_error), bool_and(lo <= workload_lo AND workload_hi <= hi AND method_error " +
+			">= 0) FROM intervals" + where
+		if got := estimates.Ask(t, dir, parts); (got == "[0 <nil>]") != (v.Estimator == estimators.Independent) ||
+			strings.Contains(got, "false") {
 			t.Errorf("%s: parts of intervals: %s", v, got)
 		}
 		onePass := v.Passes == 1
-		if got := estimates.Ask(t, dir, "SELECT count(*) FROM warnings"+where+" AND kind = 'unsettled' AND warning LIKE 'one pass only%'"); got != map[bool]string{true: "[1]", false: "[0]"}[onePass] {
+		if got := estimates.Ask(t, dir, "SELECT count(*) FROM warnings"+where+" AND kind = 'unsettled' AND "+
+			"warning LIKE 'one pass only%'"); got != map[bool]string{true: "[1]", false: "[0]"}[onePass] {
 			t.Errorf("%s: %s warnings of a single pass", v, got)
 		}
 		var summary strings.Builder
 		write(t, &summary, run)
-		for _, want := range []string{"95% intervals of all flows: p50 ", map[bool]string{true: "part due to the method (its own error): p50 ±", false: "not the method's own error"}[v.Estimator == estimators.Flow], "warning: few flows: the workload is too short to be sure of ", "p99, p99.9 of all flows"} {
+		for _, want := range []string{"95% intervals of all flows: p50 ",
+			map[bool]string{true: "part due to the method (its own error): p50 ±",
+				false: "not the method's own error"}[v.Estimator == estimators.Flow],
+			"warning: few flows: the workload " +
+				"is too short to be sure of ", "p99, p99.9 of all flows"} {
 			if !strings.Contains(summary.String(), want) {
 				t.Errorf("%s: the summary lacks %q:\n%s", v, want, summary.String())
 			}
 		}
-		if strings.Contains(summary.String(), "p50_lo") || onePass != strings.Contains(summary.String(), "warning: unsettled: one pass only") {
+		if strings.Contains(summary.String(), "p50_lo") ||
+			onePass != strings.Contains(summary.String(), "warning: unsettled: one pass only") {
 			t.Errorf("%s:\n%s", v, summary.String())
 		}
 	}
@@ -80,7 +92,9 @@ func TestIntervalsOfARun(t *testing.T) {
 	for _, b := range sizebin.Bins() {
 		bins = append(bins, fmt.Sprintf("%s %d %d", b.Name, b.MinBytes, b.MaxBytes))
 	}
-	if got := estimates.Ask(t, dir, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+sizebin.All+"'"); got != "["+strings.Join(bins, ", ")+"]" {
+	got := estimates.Ask(t, dir, "SELECT string_agg(size_bin || ' ' || size_min_bytes || ' ' || "+
+		"size_max_bytes, ', ' ORDER BY bin) FROM size_bins WHERE size_bin <> '"+sizebin.All+"'")
+	if got != "["+strings.Join(bins, ", ")+"]" {
 		t.Errorf("size_bins has %s, the stages have %q", got, bins)
 	}
 	status, err := pipeline.ReadStatus(estimates.Open(t, dir), true)
@@ -92,7 +106,8 @@ func TestIntervalsOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	if err := run.RunStage(t.Context(), "intervals"); err == nil || !strings.Contains(err.Error(), "stage sample") {
+	if err := run.RunStage(t.Context(), "intervals"); err == nil ||
+		!strings.Contains(err.Error(), "stage sample") {
 		t.Errorf("intervals of what was not estimated: %v", err)
 	}
 }
@@ -109,15 +124,18 @@ func TestOverloadIsNamed(t *testing.T) {
 	fixture.WriteFile(t, file, b.String())
 	dir := t.TempDir()
 	run := estimates.Of(t, dir, estimates.Trace(t, network, file), flow(pipeline.MaxPasses), pipeline.Settings{})
-	uplinks := "SELECT count(*) FROM warnings JOIN links USING (scenario, link_id) WHERE kind = 'overload' AND src_node < 8"
-	if got := estimates.Ask(t, dir, uplinks); got != "[8]" {
+	uplinks := "SELECT count(*) FROM warnings JOIN links USING (scenario, link_id) WHERE kind = 'overload' AND " +
+		"src_node < 8"
+	got := estimates.Ask(t, dir, uplinks)
+	if got != "[8]" {
 		t.Errorf("%s overloaded uplinks of 8", got)
 	}
 	var summary strings.Builder
 	write(t, &summary, run)
 	overloaded := estimates.Ask(t, dir, "SELECT count(*) FROM warnings WHERE kind = 'overload'")
 	if got := strings.Count(summary.String(), "warning: overload: "); got != 1 ||
-		!strings.Contains(summary.String(), "(the largest of "+strings.Trim(overloaded, "[]")+"; parsimon query --lake ") {
+		!strings.Contains(summary.String(), "(the largest of "+strings.Trim(overloaded, "[]")+
+			"; parsimon query --lake ") {
 		t.Errorf("the summary has %d lines about %s overloaded links:\n%s", got, overloaded, summary.String())
 	}
 	result, err := Read(t.Context(), run, Options{Services: true})
@@ -125,7 +143,9 @@ func TestOverloadIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(result.Warnings, "\n")
-	if want := "few flows: the workload is too short to be sure of any percentile of 100 KB-1 MB; any percentile of all flows. "; !strings.Contains(all, want) {
+	want := "few flows: the workload is too short to be sure of any percentile of 100 KB-1 MB; any percentile " +
+		"of all flows. "
+	if !strings.Contains(all, want) {
 		t.Errorf("the result lacks %q:\n%s", want, all)
 	}
 }

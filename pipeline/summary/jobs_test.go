@@ -41,19 +41,23 @@ func TestJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := estimates.Of(t, dir, s, pipeline.Variant{Auto: true}, pipeline.Settings{Settings: engine.Settings{Workers: workers}})
+		e := estimates.Of(t, dir, s, pipeline.Variant{Auto: true},
+			pipeline.Settings{Settings: engine.Settings{Workers: workers}})
 		r, err := summary.Read(t.Context(), e, summary.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e, r.Jobs
 	}
-	dir, other := t.TempDir(), t.TempDir()
+	dir := t.TempDir()
+	other := t.TempDir()
 	e, all := run(dir, 1)
 	run(other, 2)
-	for _, table := range []schema.Table{schema.Flows, schema.Dependencies, schema.JobFlows, schema.ExactFCTs, schema.Slowdowns} {
+	for _, table := range []schema.Table{schema.Flows, schema.Dependencies, schema.JobFlows, schema.ExactFCTs,
+		schema.Slowdowns} {
 		digest := "SELECT count(*) > 0, bit_xor(hash(t)) FROM " + table.Name + " AS t"
-		if one, two := estimates.Ask(t, dir, digest), estimates.Ask(t, other, digest); one != two || !strings.HasPrefix(one, "[true") {
+		one, two := estimates.Ask(t, dir, digest), estimates.Ask(t, other, digest)
+		if one != two || !strings.HasPrefix(one, "[true") {
 			t.Errorf("%s differs by workers: %s, %s", table.Name, one, two)
 		}
 	}
@@ -65,7 +69,8 @@ func TestJobs(t *testing.T) {
 		for _, ns := range j.Iterations {
 			sum += ns
 		}
-		path := estimates.Ask(t, dir, fmt.Sprintf("SELECT sum(waited_ns + ideal_ns + delay_ns) FROM job_critical_path WHERE job = '%s'", j.Name))
+		path := estimates.Ask(t, dir,
+			fmt.Sprintf("SELECT sum(waited_ns + ideal_ns + delay_ns) FROM job_critical_path WHERE job = '%s'", j.Name))
 		if sum != j.CompletionNS || path != fmt.Sprintf("[%d]", sum) {
 			t.Errorf("job %+v: iterations of %d ns, critical path of %s", j, sum, path)
 		}
@@ -79,7 +84,8 @@ FROM flows AS f LEFT JOIN job_flows AS j USING (flow_id) WHERE f.service <> 'web
 	// 4 ranks, 6 rounds, 3 iterations; 2 × 2 ranks: 8 micro-batches sent on, 4 layers a stage with 2 ranks
 	// and 2 rounds
 	want := "[72 16 32]"
-	got := estimates.Ask(t, dir, `SELECT count(*) FILTER (kind = 'all-reduce'), count(*) FILTER (kind = 'activations'), count(*) FILTER (kind = 'gradients') FROM job_flows`)
+	got := estimates.Ask(t, dir,
+		`SELECT count(*) FILTER (kind = 'all-reduce'), count(*) FILTER (kind = 'activations'), count(*) FILTER (kind = 'gradients') FROM job_flows`)
 	if got != want {
 		t.Errorf("flows by kind: %s, want %s", got, want)
 	}
@@ -91,7 +97,8 @@ FROM flows AS f LEFT JOIN job_flows AS j USING (flow_id) WHERE f.service <> 'web
 	if err := r.Text().Write(&said, "text"); err != nil || !strings.Contains(said.String(), "\nJobs (") {
 		t.Errorf("%v: %s", err, said.String())
 	}
-	_, alone := run(t.TempDir(), 2, scenario.Setting{Key: "workload.only", Value: "[a]"}, scenario.Setting{Key: "workload.max_load", Value: "0.1%"})
+	_, alone := run(t.TempDir(), 2, scenario.Setting{Key: "workload.only", Value: "[a]"},
+		scenario.Setting{Key: "workload.max_load", Value: "0.1%"})
 	if len(alone) != 1 || alone[0].CompletionNS >= all[0].CompletionNS {
 		t.Errorf("alone %+v, with another job %+v", alone, all[0])
 	}

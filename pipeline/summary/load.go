@@ -28,8 +28,8 @@ func load(ctx context.Context, db *queries.DB, e *pipeline.Estimation) (*LoadRes
 	if err != nil || g.ExpectedMaxLoad == 0 {
 		return nil, err
 	}
-	found, err := db.Ask(ctx, "load", "SELECT load, CAST(link_id AS BIGINT) FROM link_stats_all WHERE "+selected(e)+
-		" ORDER BY load DESC, link_id LIMIT 1")
+	found, err := db.Ask(ctx, "load", "SELECT load, CAST(link_id AS BIGINT) FROM link_stats_all WHERE "+
+		selected(e)+" ORDER BY load DESC, link_id LIMIT 1")
 	if err != nil || len(found.Rows) == 0 {
 		return nil, err
 	}
@@ -44,15 +44,15 @@ func (l *LoadResult) warning() string {
 	if l == nil || l.Reached <= mostReached*l.Asked {
 		return ""
 	}
-	return fmt.Sprintf("load: the most loaded link, %s, has a load of %.3g, which is %.2f times the %.3g that the scenario "+
-		"asks for. The workload is too short for its mean: a few large flows or bursts dominate. Generate more time "+
-		"(--duration), or try another --seed", l.Link, l.Reached, l.Reached/l.Asked, l.Asked)
+	return fmt.Sprintf("load: the most loaded link, %s, has a load of %.3g, which is %.2f times the %.3g that "+
+		"the scenario asks for. The workload is too short for its mean: a few large flows or bursts dominate. "+
+		"Generate more time (--duration), or try another --seed", l.Link, l.Reached, l.Reached/l.Asked, l.Asked)
 }
 
 // addTo adds both loads to a text for users.
 func (l *LoadResult) addTo(a *text.Answer) {
 	if l != nil {
-		a.Linef("load of the most loaded link: %.4f (%s, link %d, with headers); asked for: %.4f", l.Reached, l.Link,
-			l.LinkID, l.Asked)
+		a.Linef("load of the most loaded link: %.4f (%s, link %d, with headers); asked for: %.4f", l.Reached,
+			l.Link, l.LinkID, l.Asked)
 	}
 }

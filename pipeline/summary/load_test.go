@@ -13,7 +13,8 @@ func TestLoadAboveWhatWasAsked(t *testing.T) {
 	}{
 		{nil, ""},
 		{&LoadResult{Asked: 0.5, Reached: 0.6, Link: "a → b"}, ""},
-		{&LoadResult{Asked: 0.5, Reached: 0.61, Link: "a → b"}, "a → b, has a load of 0.61, which is 1.22 times the 0.5"},
+		{&LoadResult{Asked: 0.5, Reached: 0.61, Link: "a → b"},
+			"a → b, has a load of 0.61, which is 1.22 times the 0.5"},
 	} {
 		got := of.load.warning()
 		if (got == "") != (of.want == "") || !strings.Contains(got, of.want) {

@@ -66,7 +66,8 @@ func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.Ta
 		}
 	}
 	p99 := 1.0
-	if n := len(r.Percentiles); n > 0 {
+	n := len(r.Percentiles)
+	if n > 0 {
 		p99 = r.Percentiles[n-1].P99 // of all flows
 	}
 	links, err := answers[struct {
@@ -82,7 +83,9 @@ func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.Ta
 // Text formats the results for users: slowdowns and FCTs by size bin, their confidence intervals, the most
 // loaded links, the cost of each stage, and suggested commands.
 func (r *Result) Text() *text.Answer {
-	a, e, g := &text.Answer{}, r.of, &r.generated
+	a := &text.Answer{}
+	e := r.of
+	g := &r.generated
 	a.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
 	over := ""
 	if !g.Closed() { // otherwise the simulation determines the starts, and the jobs have times of their own
@@ -95,8 +98,8 @@ func (r *Result) Text() *text.Answer {
 	r.addWorkload(a)
 	r.addJobs(a)
 	a.Linef("\nSlowdown (FCT / ideal FCT) by flow size")
-	table := a.Table("size_bin", "flows", "p50_slowdown", "p90_slowdown", "p99_slowdown", "p999_slowdown", "max_slowdown",
-		"p50_fct_ms", "p99_fct_ms")
+	table := a.Table("size_bin", "flows", "p50_slowdown", "p90_slowdown", "p99_slowdown", "p999_slowdown",
+		"max_slowdown", "p50_fct_ms", "p99_fct_ms")
 	for _, p := range r.Percentiles {
 		table.Add(p.SizeBin, p.Flows, p.P50, p.P90, p.P99, p.P999, p.Max, *p.P50FCT, *p.P99FCT)
 	}
@@ -106,21 +109,23 @@ func (r *Result) Text() *text.Answer {
 	}
 	a.Linef("\nMost loaded links")
 	addRows(a, r.hottest)
-	if tail := r.tail; tail.Share > 0 {
-		link, also := e.Network.Links[tail.Link], ""
+	tail := r.tail
+	if tail.Share > 0 {
+		link := e.Network.Links[tail.Link]
+		also := ""
 		if e.Variant().Estimator == estimators.Exact && strings.HasPrefix(link.Tier, "host-") {
 			also = ", where senders also wait because of congestion at later links (windows, losses, timeouts)"
 		}
-		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon query p99_links "+
-			"lists others", e.Network.LinkName(link.ID), link.ID, 100*tail.Share, also)
+		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon "+
+			"query p99_links lists others", e.Network.LinkName(link.ID), link.ID, 100*tail.Share, also)
 	}
 	a.Linef("\nLoad of the network")
 	addRows(a, r.mostLoad)
 	r.Load.addTo(a)
 	AddCost(a, e)
 	shell := pipeline.ShellName(e.Lake, e.ID())
-	a.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param scenario=%s\n"+
-		"  parsimon report %s --lake %s", r.Lake, shell, shell, r.Lake)
+	a.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param "+
+		"scenario=%s\n  parsimon report %s --lake %s", r.Lake, shell, shell, r.Lake)
 	return a
 }
 
@@ -128,7 +133,8 @@ func (r *Result) Text() *text.Answer {
 func (r *Result) addWorkload(a *text.Answer) {
 	g := &r.generated
 	if g.SyntheticStarts > 0 {
-		a.Linef("%.1f%% of the flows have a synthetic start (the trace has it to the second or ms only, or sampled packets): results hold for traffic like that of the trace, not for each flow",
+		a.Linef("%.1f%% of the flows have a synthetic start (the trace has it to the second or ms only, or "+
+			"sampled packets): results hold for traffic like that of the trace, not for each flow",
 			100*float64(g.SyntheticStarts)/float64(g.Flows))
 	}
 	if g.Rejects > 0 {
@@ -137,9 +143,10 @@ func (r *Result) addWorkload(a *text.Answer) {
 			a.Linef("  %d × %s (first: %s)", why.Rows, why.Reason, why.Example)
 		}
 	}
-	if first := r.firstUnreachable; r.unreachable > 0 {
-		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", r.unreachable, r.of.Network.Name(first.Src),
-			r.of.Network.Name(first.Dst))
+	first := r.firstUnreachable
+	if r.unreachable > 0 {
+		a.Linef("%d flows have no path and no estimate, e.g. from %s to %s", r.unreachable,
+			r.of.Network.Name(first.Src), r.of.Network.Name(first.Dst))
 	}
 }
 
@@ -148,7 +155,8 @@ func (r *Result) addJobs(a *text.Answer) {
 	if len(r.Jobs) == 0 {
 		return
 	}
-	a.Linef("\nJobs (parsimon query job_links: the links that cost them time; job_critical_path: on what; job_hosts: where)")
+	a.Linef("\nJobs (parsimon query job_links: the links that cost them time; job_critical_path: on what; " +
+		"job_hosts: where)")
 	t := a.Table("job", "iterations", "first_iteration", "shortest", "longest", "completion")
 	for _, j := range r.Jobs {
 		say := func(ns int64) string { return time.Duration(ns).Round(time.Microsecond).String() }
@@ -223,7 +231,8 @@ func (r *Result) addIntervals(a *text.Answer) {
 
 // selected returns an SQL condition that selects the rows of an estimate.
 func selected(e *pipeline.Estimation) string {
-	return fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())), duckdb.Quote(e.Variant().String()))
+	return fmt.Sprintf("scenario = %s AND variant = %s", duckdb.Quote(string(e.ID())),
+		duckdb.Quote(e.Variant().String()))
 }
 
 // AddCost adds the cost of each stage, and the duration with a separate core for every link case and chunk of
@@ -233,7 +242,8 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 	if len(reports) == 0 {
 		return
 	}
-	a.Linef("\nTime and memory (%d workers; unlimited_s: the time with a core for each link case and each chunk of flows)", e.Workers)
+	a.Linef("\nTime and memory (%d workers; unlimited_s: the time with a core for each link case and each "+
+		"chunk of flows)", e.Workers)
 	table := a.Table("stage", "seconds", "cpu_s", "unlimited_s", "tasks", "reused", "peak_mb")
 	var seconds, cpu, critical float64
 	for _, s := range reports {
@@ -243,7 +253,8 @@ func AddCost(a *text.Answer, e *pipeline.Estimation) {
 		critical += s.CriticalSeconds
 	}
 	wall, process := e.Took()
-	other, otherCPU := max(0, wall-seconds), max(0, process-cpu)
+	other := max(0, wall-seconds)
+	otherCPU := max(0, process-cpu)
 	table.Add("other", other, otherCPU, other, nil, nil, engine.PeakBytes()/1e6)
 	table.Add("all", seconds+other, cpu+otherCPU, critical+other, nil, nil, nil)
 	writeCases(a, e)
@@ -267,7 +278,8 @@ func writeCases(a *text.Answer, e *pipeline.Estimation) {
 		a.Linef("longest link case: %s (link %d, %s), %.3f s: a pass takes at least that on any number of cores",
 			e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
 	}
-	if n := all.CachedCases; all.CachedHops > 0 {
+	n := all.CachedCases
+	if all.CachedHops > 0 {
 		a.Linef("%d of %d link cases (%s packet-hops) found in the cache, at %.2f ns a packet-hop", n, n+all.Cases,
 			units.Human(float64(all.CachedHops)), float64(all.CachedNS)/float64(all.CachedHops))
 	}
@@ -292,25 +304,31 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 	if err != nil {
 		return err
 	}
-	a.Linef("whole network: %d flows; %s packet-hops in %s, %.0f ns each", s.Flows, units.Human(float64(s.PacketHops)),
-		time.Duration(seconds*1e9).Round(time.Millisecond), seconds*1e9/float64(max(1, s.PacketHops)))
-	l, buffer, deepest := s.Losses, e.Spec.Switches, e.Network.Name(s.DeepestSwitch)
+	a.Linef("whole network: %d flows; %s packet-hops in %s, %.0f ns each", s.Flows,
+		units.Human(float64(s.PacketHops)), time.Duration(seconds*1e9).Round(time.Millisecond),
+		seconds*1e9/float64(max(1, s.PacketHops)))
+	l := s.Losses
+	buffer := e.Spec.Switches
+	deepest := e.Network.Name(s.DeepestSwitch)
 	if buffer.IsZero() {
 		a.Linef("most bytes queued in one switch: at most %d (%s: sum of the longest queue of each port)",
 			s.DeepestSwitchBytes, deepest)
 	} else {
 		a.Linef("most bytes queued in one switch: %d (%s)", s.DeepestSwitchBytes, deepest)
-		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d sent again; "+
-			"%d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha, l.Dropped, l.Sent,
+		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d "+
+			"sent again; %d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha,
+			l.Dropped,
+			l.Sent,
 			l.Discarded, l.Again, l.NACKs, l.Timeouts, time.Duration(s.PausedNS))
 	}
 	if l.Dropped > 0 {
 		a.Linef("most drops, %d, before %s (link %d)", s.MostDropped, e.Network.LinkName(s.MostDroppedLink),
 			s.MostDroppedLink)
 	}
-	if m := e.Spec.Moves; m.Whole() {
-		a.Linef("%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts", m.Describe(e.Network),
-			s.Retransmissions, s.Reordered, l.Sent, l.Lost, l.Timeouts)
+	m := e.Spec.Moves
+	if m.Whole() {
+		a.Linef("%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts",
+			m.Describe(e.Network), s.Retransmissions, s.Reordered, l.Sent, l.Lost, l.Timeouts)
 	}
 	return nil
 }
@@ -322,7 +340,8 @@ func AddExact(a *text.Answer, e *pipeline.Estimation) error {
 		return err
 	}
 	if e.Variant().Estimator == estimators.Exact {
-		a.Linef("the estimate is this simulation, so its errors below are 0 (--estimator flow compares link cases with it)")
+		a.Linef("the estimate is this simulation, so its errors below are 0 (--estimator flow compares link cases " +
+			"with it)")
 	}
 	return nil
 }
@@ -409,7 +428,9 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	verdicts, failed := gate.Judge(o.Gates, func(g gate.Gate) (gate.Interval, error) { return Value(ctx, db, e, g) })
+	verdicts, failed := gate.Judge(o.Gates, func(g gate.Gate) (gate.Interval, error) {
+		return Value(ctx, db, e, g)
+	})
 	if failed != nil && verdicts == nil {
 		return nil, failed
 	}
@@ -443,9 +464,13 @@ func (r *Result) readCounts() (err error) {
 		return err
 	}
 	did, _, err := exactCost(r.of)
-	r.WholeHops, r.Drops, r.PausedNS = did.PacketHops, did.Losses.Dropped, did.PausedNS
-	r.Retransmissions, r.Reordered = did.Retransmissions, did.Reordered
-	r.PacketsSent, r.PacketsLost = did.Losses.Sent, did.Losses.Lost
+	r.WholeHops = did.PacketHops
+	r.Drops = did.Losses.Dropped
+	r.PausedNS = did.PausedNS
+	r.Retransmissions = did.Retransmissions
+	r.Reordered = did.Reordered
+	r.PacketsSent = did.Losses.Sent
+	r.PacketsLost = did.Losses.Lost
 	if r.of.Spec.Moves != nil {
 		r.Moves = r.of.Spec.Moves.Describe(r.of.Network)
 	}
@@ -466,20 +491,23 @@ func warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]st
 		longer = "more time (--duration)"
 	}
 	found, err := ask(ctx, db, e, "warning_lines", map[string]string{"longer": longer, "more": fmt.Sprintf(
-		`; parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them)`, e.Lake.Path(), selected(e))})
+		`; parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them)`, e.Lake.Path(),
+		selected(e))})
 	all, err := lines(found, err)
 	if err != nil {
 		return nil, err
 	}
 	l, err := load(ctx, db, e)
-	if warning := l.warning(); warning != "" {
+	warning := l.warning()
+	if warning != "" {
 		all = append(all, warning)
 	}
 	return all, err
 }
 
 // SharedHosts returns lines about jobs of an estimate that share more hosts than in the base.
-func SharedHosts(ctx context.Context, db *queries.DB, e *pipeline.Estimation, base lake.ScenarioID) ([]string, error) {
+func SharedHosts(ctx context.Context, db *queries.DB, e *pipeline.Estimation, base lake.ScenarioID) ([]string,
+	error) {
 	g, err := e.Generated()
 	if err != nil || !g.Closed() {
 		return nil, err
@@ -506,20 +534,22 @@ func Value(ctx context.Context, db *queries.DB, e *pipeline.Estimation, g gate.G
 	of := duckdb.Quote(string(e.ID()))
 	// Without compute steps.
 	all := fmt.Sprintf("(SELECT *, %s FROM flows WHERE scenario = %s AND src <> dst)", bin, of)
-	from, value := fmt.Sprintf("(SELECT *, %s FROM slowdowns_all WHERE %s)", bin, selected(e)),
-		fmt.Sprintf("quantile_cont(%s, %v)", map[bool]string{true: "fct_ns / 1e6", false: "slowdown"}[g.FCT], g.Quantile)
+	from := fmt.Sprintf("(SELECT *, %s FROM slowdowns_all WHERE %s)", bin, selected(e))
+	value := fmt.Sprintf("quantile_cont(%s, %v)",
+		map[bool]string{true: "fct_ns / 1e6", false: "slowdown"}[g.FCT], g.Quantile)
 	if g.Load {
-		from, value = fmt.Sprintf(`(SELECT load, tier, unnest([a.name || ':' || b.name, b.name || ':' || a.name]) AS link
+		from = fmt.Sprintf(`(SELECT load, tier, unnest([a.name || ':' || b.name, b.name || ':' || a.name]) AS link
 			FROM (FROM link_stats_all WHERE %s) JOIN (FROM nodes WHERE scenario = %[2]s) AS a ON a.node_id = src_node
-			JOIN (FROM nodes WHERE scenario = %[2]s) AS b ON b.node_id = dst_node)`, selected(e), of), "max(load)"
+			JOIN (FROM nodes WHERE scenario = %[2]s) AS b ON b.node_id = dst_node)`, selected(e), of)
+		value = "max(load)"
 		all = from
 	}
 	where := " WHERE true"
 	for column, value := range g.Filter {
 		where += fmt.Sprintf(" AND %s = %s", column, duckdb.Quote(value))
 	}
-	found, err := db.Ask(ctx, "gate", fmt.Sprintf("SELECT (SELECT %s FROM %s%s), (SELECT count(*) FROM %s%[3]s)", value,
-		from, where, all))
+	found, err := db.Ask(ctx, "gate", fmt.Sprintf("SELECT (SELECT %s FROM %s%s), (SELECT count(*) FROM %s%[3]s)",
+		value, from, where, all))
 	if err != nil {
 		return gate.Interval{}, err
 	}

@@ -63,7 +63,8 @@ func (a *Answer) Linef(format string, args ...any) {
 	safe := make([]any, len(args))
 	for i, arg := range args {
 		safe[i] = arg
-		if kind := reflect.ValueOf(arg).Kind(); kind < reflect.Bool || kind > reflect.Complex128 {
+		kind := reflect.ValueOf(arg).Kind()
+		if kind < reflect.Bool || kind > reflect.Complex128 {
 			safe[i] = escaped{arg}
 		}
 	}

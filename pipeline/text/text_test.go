@@ -36,8 +36,10 @@ func TestNoFigure(t *testing.T) {
 
 // Small differences are no zeros, and five digits tell them apart.
 func TestDigits(t *testing.T) {
-	for want, got := range map[string]fmt.Stringer{"+0.0%": Percent(0), "-0.040%": Percent(-0.0004), "+1.2%": Percent(0.012),
-		"1.0004": Figure(1.0004), "0.012345": Figure(0.0123451), "12.346": Figure(12.34561), "123457": Figure(123456.7),
+	for want, got := range map[string]fmt.Stringer{"+0.0%": Percent(0), "-0.040%": Percent(-0.0004),
+		"+1.2%": Percent(0.012), "1.0004": Figure(1.0004), "0.012345": Figure(0.0123451),
+		"12.346": Figure(12.34561),
+		"123457": Figure(123456.7),
 		"0.0000": Figure(0)} {
 		if got.String() != want {
 			t.Errorf("%s, want %s", got, want)

@@ -121,8 +121,10 @@ type ServiceComparison struct {
 
 // differences returns the names of the simulation settings that differ.
 func differences(base, other *pipeline.Spec) (out []string) {
-	b, o := base.Params, other.Params
-	b.Seed, o.Seed = 0, 0
+	b := base.Params
+	o := other.Params
+	b.Seed = 0
+	o.Seed = 0
 	if b.Transport != o.Transport {
 		out = append(out, fmt.Sprintf("transport (%v, in the base %v)", o.Transport, b.Transport))
 	} else if !reflect.DeepEqual(b, o) {
@@ -153,7 +155,8 @@ var ErrDifferentWays = errors.New("estimated in different ways")
 func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptions) (*Comparison, error) {
 	for _, g := range o.By {
 		if !slices.Contains(ComparisonGroups(), g) {
-			return nil, fmt.Errorf("flows cannot be grouped by %q, but by %s", g, strings.Join(ComparisonGroups(), ", "))
+			return nil, fmt.Errorf("flows cannot be grouped by %q, but by %s", g,
+				strings.Join(ComparisonGroups(), ", "))
 		}
 	}
 	if err := chooseVariants(l, &base, &other); err != nil {
@@ -163,7 +166,8 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 		return nil, fmt.Errorf("scenario %s, variant %s, is compared with itself", base.Scenario, base.Variant)
 	}
 	if !o.Across && base.Variant != other.Variant {
-		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario, base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
+		return nil, fmt.Errorf("%s as %s and %s as %s: %w (--across compares them all the same)", base.Scenario,
+			base.Variant, other.Scenario, other.Variant, ErrDifferentWays)
 	}
 	c := &Comparison{Base: base, Other: other, by: o.By, Changed: o.changed}
 	reading := l.LockForReading()
@@ -172,8 +176,10 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if c.joined, err = openJoin(ctx, l, base, other); err != nil {
 		return nil, err
 	}
-	c.BaseName, c.OtherName = c.joined.base.Spec.Name, c.joined.other.Spec.Name
-	c.BaseFlows, c.Flows = c.joined.base.flows, c.joined.other.flows
+	c.BaseName = c.joined.base.Spec.Name
+	c.OtherName = c.joined.other.Spec.Name
+	c.BaseFlows = c.joined.base.flows
+	c.Flows = c.joined.other.flows
 	c.Differ = differences(&c.joined.base.Spec, &c.joined.other.Spec)
 	var failed error
 	c.BaseUnreachable, _, err = c.joined.base.Unreachable()
@@ -203,7 +209,8 @@ func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 	if !c.joined.byRow && !ofChange {
 		return nil
 	}
-	base, other := c.joined.base.Estimation, c.joined.other.Estimation
+	base := c.joined.base.Estimation
+	other := c.joined.other.Estimation
 	db, err := other.OpenQueries(ctx, base.ID())
 	if err != nil {
 		return err
@@ -212,7 +219,9 @@ func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 	var wrong [4]error // the first error is returned
 	before, wrong0 := summary.Jobs(ctx, db, base)
 	after, wrong1 := summary.Jobs(ctx, db, other)
-	c.Jobs, wrong[0], wrong[1] = compareJobs(before, after), wrong0, wrong1
+	c.Jobs = compareJobs(before, after)
+	wrong[0] = wrong0
+	wrong[1] = wrong1
 	if ofChange {
 		var warnings []string
 		c.Warnings, wrong[2] = summary.SharedHosts(ctx, db, other, base.ID())
@@ -293,8 +302,10 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 	if base.Variant != "" && other.Variant != "" {
 		return nil
 	}
-	common := slices.DeleteFunc(slices.Clone(have[0]), func(v string) bool { return !slices.Contains(have[1], v) })
-	for _, usual := range []string{base.Variant, other.Variant, pipeline.Variant{Estimator: estimators.Exact}.String(),
+	common := slices.DeleteFunc(slices.Clone(have[0]),
+		func(v string) bool { return !slices.Contains(have[1], v) })
+	for _, usual := range []string{base.Variant, other.Variant,
+		pipeline.Variant{Estimator: estimators.Exact}.String(),
 		pipeline.Variant{Estimator: estimators.Flow, Passes: pipeline.MaxPasses}.String()} {
 		if slices.Contains(common, usual) {
 			common = []string{usual}
@@ -302,14 +313,17 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 	}
 	switch {
 	case len(common) == 1:
-		base.Variant, other.Variant = common[0], common[0]
+		base.Variant = common[0]
+		other.Variant = common[0]
 	case len(common) > 1:
 		return fmt.Errorf("scenarios %s and %s have several estimates in common, say which as ID@VARIANT: %s",
 			base.Scenario, other.Scenario, strings.Join(common, ", "))
 	case len(have[0]) == 1 && len(have[1]) == 1:
-		base.Variant, other.Variant = have[0][0], have[1][0] // rejected later, or compared across
+		base.Variant = have[0][0]
+		other.Variant = have[1][0] // rejected later, or compared across
 	default:
-		return fmt.Errorf("scenarios %s (%s) and %s (%s) have no way of estimating in common: run one of them another way",
+		return fmt.Errorf("scenarios %s (%s) and %s (%s) have no way of estimating in common: run one of them "+
+			"another way",
 			base.Scenario, strings.Join(have[0], ", "), other.Scenario, strings.Join(have[1], ", "))
 	}
 	return nil
@@ -331,10 +345,12 @@ func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison
 	var base, other, baseFCT, otherFCT []float64
 	for i, v := range g.slowdowns.compare() {
 		f := fcts[i]
-		out = append(out, ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo, v.ErrorHi,
-			f.True, f.Estimate, f.Error, f.ErrorLo, f.ErrorHi})
-		base, other = append(base, v.True), append(other, v.Estimate)
-		baseFCT, otherFCT = append(baseFCT, f.True), append(otherFCT, f.Estimate)
+		out = append(out, ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo,
+			v.ErrorHi, f.True, f.Estimate, f.Error, f.ErrorLo, f.ErrorHi})
+		base = append(base, v.True)
+		other = append(other, v.Estimate)
+		baseFCT = append(baseFCT, f.True)
+		otherFCT = append(otherFCT, f.Estimate)
 	}
 	n := out[0].Flows
 	return out, ServiceComparison{key[0], n, newPercentiles(int64(len(g.fcts.tru)), base, baseFCT),
@@ -342,7 +358,9 @@ func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison
 }
 
 func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) error {
-	all, groups, by := &compared{}, map[[4]string]*compared{}, c.by
+	all := &compared{}
+	groups := map[[4]string]*compared{}
+	by := c.by
 	if len(by) == 0 {
 		by = []string{"service"}
 	}
@@ -383,7 +401,8 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 		}
 	}
 	rows, service := all.rows([4]string{AllFlows, AllFlows, AllFlows, AllFlows})
-	c.Rows, c.Services = append(c.Rows, rows...), append(c.Services, service)
+	c.Rows = append(c.Rows, rows...)
+	c.Services = append(c.Services, service)
 	return nil
 }
 
@@ -447,9 +466,11 @@ func (c *Comparison) value(ctx context.Context, db *sql.DB, g gate.Gate) (x gate
 	if g.Load {
 		return c.ofOther(ctx, g)
 	}
-	base, other := "base", "other"
+	base := "base"
+	other := "other"
 	if g.FCT {
-		base, other = "base_fct_ms", "other_fct_ms"
+		base = "base_fct_ms"
+		other = "other_fct_ms"
 	}
 	where := "true"
 	for column, value := range g.Filter {
@@ -457,7 +478,8 @@ func (c *Comparison) value(ctx context.Context, db *sql.DB, g gate.Gate) (x gate
 	}
 	var before, after sql.NullFloat64
 	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT quantile_cont(nullif(%s, 0), %v), "+
-		"quantile_cont(nullif(%s, 0), %v) FROM pairs WHERE %s", base, g.Quantile, other, g.Quantile, where)).Scan(&before, &after)
+		"quantile_cont(nullif(%s, 0), %v) FROM pairs WHERE %s", base, g.Quantile, other, g.Quantile,
+		where)).Scan(&before, &after)
 	switch {
 	case err != nil:
 		return x, duckdb.FirstLine(err)
@@ -504,7 +526,8 @@ func (c *Comparison) write(session *lake.Session) error {
 	links := columns.RecordOf(schema.ComparisonLinks, c.Links, func(d LinkDifference) columns.Row {
 		place++
 		row := columns.Row{
-			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": place, "link": d.name(), "tier": d.Tier,
+			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": place, "link": d.name(),
+			"tier":       d.Tier,
 			"tail_flows": c.TailFlows, "base_load": d.BaseLoad, "load": d.Load,
 			"base_delay_ns": d.BaseDelayNS, "delay_ns": d.DelayNS,
 		}
@@ -521,12 +544,13 @@ func (c *Comparison) write(session *lake.Session) error {
 
 // idealReason returns the settings because of which the ideal FCTs of flows differ.
 func (c *Comparison) idealReason() string {
-	b, o := &c.joined.base.Spec.Params, &c.joined.other.Spec.Params
+	b := &c.joined.base.Spec.Params
+	o := &c.joined.other.Spec.Params
 	if b.PayloadBytes == o.PayloadBytes && b.HeaderBytes == o.HeaderBytes && b.AckBytes == o.AckBytes {
 		return "bandwidth, delay or length of their paths"
 	}
-	return fmt.Sprintf("the packets (now %d + %d bytes of header, ACKs of %d; before %d + %d, %d)", o.PayloadBytes,
-		o.HeaderBytes, o.AckBytes, b.PayloadBytes, b.HeaderBytes, b.AckBytes)
+	return fmt.Sprintf("the packets (now %d + %d bytes of header, ACKs of %d; before %d + %d, %d)",
+		o.PayloadBytes, o.HeaderBytes, o.AckBytes, b.PayloadBytes, b.HeaderBytes, b.AckBytes)
 }
 
 // Text formats the comparison for users. If the ideal FCT of flows differs, the FCTs come first.
@@ -535,14 +559,16 @@ func (c *Comparison) Text() *text.Answer {
 	a.Linef("base  %s (%s), variant %s", c.Base.Scenario, c.BaseName, c.Base.Variant)
 	a.Linef("other %s (%s), variant %s", c.Other.Scenario, c.OtherName, c.Other.Variant)
 	if c.joined.unpaired {
-		a.Linef("No flow is in both (%d flows, %d in the base): percentiles of all flows of each are compared, flows are not "+
-			"paired; changes with their 95%% bootstrap intervals", c.Flows, c.BaseFlows)
+		a.Linef("No flow is in both (%d flows, %d in the base): percentiles of all flows of each are compared, "+
+			"flows are not paired; changes with their 95%% bootstrap intervals", c.Flows, c.BaseFlows)
 	} else {
-		a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both, c.BaseFlows,
-			c.Flows)
+		a.Linef("%d flows are in both (of %d and %d); changes with their 95%% bootstrap intervals", c.Both,
+			c.BaseFlows, c.Flows)
 	}
-	if n := c.Unreachable; n > 0 || c.BaseUnreachable > 0 {
-		a.Linef("%d flows have no path and no estimate (%d in the base); the rows below are without them", n, c.BaseUnreachable)
+	n := c.Unreachable
+	if n > 0 || c.BaseUnreachable > 0 {
+		a.Linef("%d flows have no path and no estimate (%d in the base); the rows below are without them", n,
+			c.BaseUnreachable)
 	}
 	if len(c.Scaled) > 0 {
 		a.Linef("flows with an estimate: %s", names.Listed(c.Scaled, 8))
@@ -556,13 +582,14 @@ func (c *Comparison) Text() *text.Answer {
 		a.Linef("%s changed: %s", topology.Count(n, "cable"), names.Listed(changed, 8))
 	}
 	if c.IdealChanged > 0 {
-		a.Linef("The ideal FCT of %d of these flows differs: %s differ. Their slowdown is relative to another ideal: compare "+
-			"the FCTs.", c.IdealChanged, c.idealReason())
+		a.Linef("The ideal FCT of %d of these flows differs: %s differ. Their slowdown is relative to another "+
+			"ideal: compare the FCTs.", c.IdealChanged, c.idealReason())
 	}
 	c.addJobs(a)
 	c.addPercentiles(a)
 	if len(c.Links) > 0 {
-		a.Linef("\nLinks with the largest differences: mean delay at the link, of the %d flows above the p99 slowdown of either",
+		a.Linef("\nLinks with the largest differences: mean delay at the link, of the %d flows above the p99 "+
+			"slowdown of either",
 			c.TailFlows)
 		table := a.Table("link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
 		ofHosts := false
@@ -571,7 +598,8 @@ func (c *Comparison) Text() *text.Answer {
 			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
 		}
 		if ofHosts && c.joined.other.Variant().Stored().WholeNetwork() {
-			a.Linef("At host-… links, senders also wait because of congestion at later links (windows, losses, timeouts).")
+			a.Linef("At host-… links, senders also wait because of congestion at later links (windows, losses, " +
+				"timeouts).")
 		}
 	}
 	return a
@@ -585,8 +613,8 @@ func (c *Comparison) addPercentiles(a *text.Answer) {
 		by = []string{"service"}
 	}
 	head := slices.DeleteFunc(ComparisonGroups(), func(g string) bool { return !slices.Contains(by, g) })
-	first, second := []string{"base_slowdown", "slowdown", "change", "change_lo", "change_hi"},
-		[]string{"base_fct_ms", "fct_ms", "fct_change", "fct_change_lo", "fct_change_hi"}
+	first := []string{"base_slowdown", "slowdown", "change", "change_lo", "change_hi"}
+	second := []string{"base_fct_ms", "fct_ms", "fct_change", "fct_change_lo", "fct_change_hi"}
 	if c.IdealChanged > 0 {
 		first, second = second, first
 	}
@@ -599,8 +627,9 @@ func (c *Comparison) addPercentiles(a *text.Answer) {
 			}
 		}
 		row = append(row, r.Flows, r.Quantile)
-		first, second := []any{text.Figure(r.Base), text.Figure(r.Other), text.Percent(r.Change), text.Percent(r.Lo),
-			text.Percent(r.Hi)}, []any{text.Figure(r.BaseFCT), text.Figure(r.OtherFCT), text.Percent(r.FCTChange),
+		first := []any{text.Figure(r.Base), text.Figure(r.Other), text.Percent(r.Change), text.Percent(r.Lo),
+			text.Percent(r.Hi)}
+		second := []any{text.Figure(r.BaseFCT), text.Figure(r.OtherFCT), text.Percent(r.FCTChange),
 			text.Percent(r.FCTLo), text.Percent(r.FCTHi)}
 		if c.IdealChanged > 0 {
 			first, second = second, first
@@ -636,7 +665,8 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 		return duckdb.FirstLine(err)
 	}
 	delays := func(side string) (map[int32]linkDelay, error) {
-		of, text := map[int32]linkDelay{}, strings.ReplaceAll(queries.Known("tail_delays").SQL, "$side", side)
+		of := map[int32]linkDelay{}
+		text := strings.ReplaceAll(queries.Known("tail_delays").SQL, "$side", side)
 		return of, duckdb.Each(ctx, db, text, func(rows *sql.Rows) error {
 			var link int32
 			var d linkDelay
@@ -661,7 +691,10 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 		if d.Link != nil {
 			o = other[*d.Link]
 		}
-		d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS = b.load, o.load, b.ns/max(1, ofBase), o.ns/max(1, ofOther)
+		d.BaseLoad = b.load
+		d.Load = o.load
+		d.BaseDelayNS = b.ns / max(1, ofBase)
+		d.DelayNS = o.ns / max(1, ofOther)
 		if d.BaseDelayNS != d.DelayNS {
 			c.Links = append(c.Links, d)
 		}
@@ -689,17 +722,20 @@ func sameLinks(base, other *topology.Network) (all []LinkDifference) {
 	byName := map[string]int32{} // links of the base whose id has another name in the other network
 	for id := range base.Links {
 		name := base.LinkName(int32(id))
-		if inBoth[id] = id < len(other.Links) && name == other.LinkName(int32(id)); !inBoth[id] {
+		inBoth[id] = id < len(other.Links) && name == other.LinkName(int32(id))
+		if !inBoth[id] {
 			byName[name] = int32(id)
 		}
 	}
 	for id := range other.Links {
-		d, name := add(other, int32(id)), other.LinkName(int32(id))
+		d := add(other, int32(id))
+		name := other.LinkName(int32(id))
 		d.Link = new(int32(id))
 		if id < len(base.Links) && name == base.LinkName(int32(id)) {
 			d.BaseLink = d.Link
 		} else if at, is := byName[name]; is {
-			d.BaseLink, inBoth[at] = new(at), true
+			d.BaseLink = new(at)
+			inBoth[at] = true
 			delete(byName, name)
 		}
 	}

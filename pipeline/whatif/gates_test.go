@@ -33,20 +33,23 @@ func TestComparisonValue(t *testing.T) {
 	}
 	names := map[float64]string{0.5: "p50", 0.9: "p90", 0.99: "p99", 0.999: "p999"}
 	for i := 1; i < len(w.Rows); i += 7 {
-		r, filter := w.Rows[i], ""
+		r := w.Rows[i]
+		filter := ""
 		for i, column := range []string{"service", "vnet", "size_bin"} {
 			if r.Group[i] != "all" {
 				filter += column + `="` + r.Group[i] + `" `
 			}
 		}
-		for metric, want := range map[string]float64{"slowdown": r.Other, "change": r.Change, "fct_ms": r.OtherFCT, "fct_change": r.FCTChange} {
+		for metric, want := range map[string]float64{"slowdown": r.Other, "change": r.Change, "fct_ms": r.OtherFCT,
+			"fct_change": r.FCTChange} {
 			text := filter + names[r.Quantile] + "_" + metric + " > 0"
 			if got, err := value(text); err != nil || math.Abs(got-want) > 1e-12 {
 				t.Errorf("%s: value %v, %v, want %v", text, got, err, want)
 			}
 		}
 	}
-	if _, err := value("service=none p99_slowdown > 1"); err == nil || !strings.Contains(err.Error(), `"none"; there are `) {
+	if _, err := value("service=none p99_slowdown > 1"); err == nil ||
+		!strings.Contains(err.Error(), `"none"; there are `) {
 		t.Errorf("a gate on no flows: %v", err)
 	}
 	worse, err := gate.Parse("p50_change > 0%")
@@ -63,7 +66,8 @@ func TestComparisonValue(t *testing.T) {
 // A service named like all flows forms a separate group.
 func TestGroupOfAServiceNamedAll(t *testing.T) {
 	got := groupOf([4]bool{true, true}, [4]string{"all", "blue", "<10 KB", "4"})
-	if want := [4]string{"(all)", "blue", "all", "all"}; got != want {
+	want := [4]string{"(all)", "blue", "all", "all"}
+	if got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

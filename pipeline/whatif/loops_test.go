@@ -26,7 +26,8 @@ func textOf(t *testing.T, a *text.Answer) string {
 // A sweep reports the duration of the iterations of each run, and their mean over the seeds.
 func TestSweepOfJobs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
-	err := os.WriteFile(file, []byte(`topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 4, planes: 1, spines_per_plane: 1,
+	err := os.WriteFile(file,
+		[]byte(`topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 4, planes: 1, spines_per_plane: 1,
   host_bandwidth: 10Gbps, fabric_bandwidth: 10Gbps, host_delay: 1us, fabric_delay: 1us}}
 workload: {jobs: [{name: j, ranks: 4, iterations: 2, steps: [{collective: all-to-all, size: 400KB}, {compute: 5us}]}]}
 transport: {window: 18KB}
@@ -47,14 +48,17 @@ transport: {window: 18KB}
 		}
 		mean += r.Jobs[0].MeanNS() / 3
 	}
-	near, far := p.OverSeeds[0], p.OverSeeds[1]
+	near := p.OverSeeds[0]
+	far := p.OverSeeds[1]
 	if near.LoNS != near.HiNS || near.Seeds != 3 || near.Settings != "workload.jobs[0].hosts=contiguous" {
 		t.Errorf("in one rack: %+v, want no difference between seeds", near)
 	}
-	if math.Abs(far.MeanNS/mean-1) > 1e-12 || far.LoNS >= far.MeanNS || far.HiNS <= far.MeanNS || far.MeanNS <= near.MeanNS {
+	if math.Abs(far.MeanNS/mean-1) > 1e-12 || far.LoNS >= far.MeanNS || far.HiNS <= far.MeanNS ||
+		far.MeanNS <= near.MeanNS {
 		t.Errorf("at random: %+v, want a mean of %v", far, mean)
 	}
-	if text := textOf(t, p.Text()); !strings.Contains(text, "over_best") || !strings.Contains(text, "95% intervals") {
+	text := textOf(t, p.Text())
+	if !strings.Contains(text, "over_best") || !strings.Contains(text, "95% intervals") {
 		t.Error(text)
 	}
 }
@@ -63,7 +67,8 @@ transport: {window: 18KB}
 // scenario in which they do not wait are different flows.
 func TestWhatIfOfClosedLoop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
-	err := os.WriteFile(file, []byte(`topology: {graph: {hosts: [a, b], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: ["a:s", "b:s"]}}
+	err := os.WriteFile(file,
+		[]byte(`topology: {graph: {hosts: [a, b], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: ["a:s", "b:s"]}}
 workload: {jobs: [{name: j, ranks: 2, iterations: 3, steps: [{collective: all-reduce, size: 100KB}, {compute: 5us}]}]}
 transport: {window: 30KB}
 `), 0o600)
@@ -77,14 +82,16 @@ transport: {window: 30KB}
 	if err != nil || w.Both != 12 || w.BaseFlows != 12 {
 		t.Fatalf("%+v, %v: want 12 flows in both", w, err)
 	}
-	if j := w.Jobs; len(j) != 1 || len(j[0].Base.Iterations) != 3 || j[0].Change < 0.5 || j[0].Change > 1 {
+	j := w.Jobs
+	if len(j) != 1 || len(j[0].Base.Iterations) != 3 || j[0].Change < 0.5 || j[0].Change > 1 {
 		t.Errorf("jobs %+v, want iterations that take up to twice as long", w.Jobs)
 	}
-	if text := textOf(t, w.Text()); !strings.Contains(text, "Iterations of the jobs") {
+	text := textOf(t, w.Text())
+	if !strings.Contains(text, "Iterations of the jobs") {
 		t.Error(text)
 	}
-	open, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model, scenario.Changes{FoundStarts: true},
-		pipeline.Variant{Estimator: estimators.Flow}, o.Settings)
+	open, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model,
+		scenario.Changes{FoundStarts: true}, pipeline.Variant{Estimator: estimators.Flow}, o.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +102,8 @@ transport: {window: 30KB}
 	// ACKs of the opposite direction also use the link, although hosts compute in between.
 	acks := `SELECT count(*), count(*) FILTER (e.slowdown > 1.03), count(*) FILTER (abs(s.slowdown / e.slowdown - 1) < 0.02)
 FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = 'flow-2' AND e.scenario = '` + base + "'"
-	if got := estimates.Ask(t, o.Lake, acks); got != "[12 12 12]" {
+	got := estimates.Ask(t, o.Lake, acks)
+	if got != "[12 12 12]" {
 		t.Errorf("flows, slow ones by exact, and those whose slowdown flow finds: %s", got)
 	}
 	_, err = Compare(t.Context(), open.Lake, Side{Scenario: base}, Side{Scenario: string(open.ID())},
@@ -109,7 +117,8 @@ FROM slowdowns_all AS s JOIN exact_fcts AS e USING (flow_id) WHERE s.variant = '
 // error.
 func TestWhatIfMovesJob(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
-	err := os.WriteFile(file, []byte(`topology: {clos: {pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
+	err := os.WriteFile(file,
+		[]byte(`topology: {clos: {pods: 1, racks_per_pod: 3, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
   host_bandwidth: 10Gbps, fabric_bandwidth: 10Gbps, host_delay: 1us, fabric_delay: 1us}}
 workload:
   jobs:
@@ -127,7 +136,9 @@ workload:
 		t.Fatalf("%+v, %v: want iterations of j without those of k on the same host", w, err)
 	}
 	other := opened(t, o.Lake, w.Other.Scenario, o.Variant)
-	if got := estimates.Ask(t, other.Lake.Path(), `SELECT min(src), max(src), count(*) FROM flows WHERE service = 'j' AND scenario = '`+w.Other.Scenario+"'"); got != "[4 5 13]" {
+	got := estimates.Ask(t, other.Lake.Path(),
+		`SELECT min(src), max(src), count(*) FROM flows WHERE service = 'j' AND scenario = '`+w.Other.Scenario+"'")
+	if got != "[4 5 13]" {
 		t.Errorf("hosts and flows of the job: %s", got)
 	}
 	if _, err := WhatIf(t.Context(), base, do(t, "move=l=2"), o, CompareOptions{}); err == nil ||

@@ -32,7 +32,8 @@ func TestParseAxis(t *testing.T) {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
-	if _, err := ParseAxis("seed=1,2,1"); err == nil || !strings.Contains(err.Error(), "the value 1 stands twice") {
+	if _, err := ParseAxis("seed=1,2,1"); err == nil ||
+		!strings.Contains(err.Error(), "the value 1 stands twice") {
 		t.Errorf("seeds that count twice: %v", err)
 	}
 }
@@ -51,7 +52,8 @@ func TestCombine(t *testing.T) {
 		t.Fatalf("%d runs", len(p.Runs))
 	}
 	for i, r := range p.Runs {
-		if got := p.SettingsOf(i); got != "workload.flows_count="+want[i] || !strings.HasSuffix(r.scenario.Name, got) {
+		got := p.SettingsOf(i)
+		if got != "workload.flows_count="+want[i] || !strings.HasSuffix(r.scenario.Name, got) {
 			t.Errorf("run %d: scenario %q with %q, want %q", i, r.scenario.Name, got, want[i])
 		}
 	}
@@ -61,7 +63,8 @@ func TestCombine(t *testing.T) {
 // in table sweep_runs. Repeating the sweep gives the same results.
 func TestSweepParameters(t *testing.T) {
 	t.Parallel()
-	file, o := fixture.Services(t), settings(t, estimators.Independent)
+	file := fixture.Services(t)
+	o := settings(t, estimators.Independent)
 	plan := ParameterPlan{Scenario: file, MaxRuns: 2, Exact: true, Axes: []Axis{
 		{"workload.flows_count", []string{"300"}}, {"load.max", []string{"20%", "40%"}},
 	}}
@@ -91,7 +94,8 @@ func TestSweepParameters(t *testing.T) {
 			}
 		}
 		want := fmt.Sprint([]any{2, 300, []float64{0.2, 0.4}[i], r.P99, r.Exact[0]})
-		got := estimates.Ask(t, o.Lake, `SELECT count(*), max(value_number) FILTER (parameter = 'workload.flows_count')::BIGINT,
+		got := estimates.Ask(t, o.Lake,
+			`SELECT count(*), max(value_number) FILTER (parameter = 'workload.flows_count')::BIGINT,
 			max(value_number) FILTER (parameter = 'load.max'), min(p99_slowdown), min(p50_exact)
 			FROM sweep_runs WHERE scenario = '`+r.ScenarioID+"' AND settings = 'workload.flows_count=300, load.max="+load+"'")
 		if got != want {
@@ -103,7 +107,8 @@ func TestSweepParameters(t *testing.T) {
 	}
 	var text bytes.Buffer
 	err = p.Text().Write(&text, "text")
-	if err != nil || !strings.Contains(text.String(), p.Runs[1].ScenarioID) || !strings.Contains(text.String(), "exact_p99") {
+	if err != nil || !strings.Contains(text.String(), p.Runs[1].ScenarioID) ||
+		!strings.Contains(text.String(), "exact_p99") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	again, err := SweepParameters(t.Context(), plan, o)
@@ -111,7 +116,8 @@ func TestSweepParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range p.Runs {
-		again.Runs[i].Seconds, again.Runs[i].scenario = p.Runs[i].Seconds, p.Runs[i].scenario
+		again.Runs[i].Seconds = p.Runs[i].Seconds
+		again.Runs[i].scenario = p.Runs[i].scenario
 	}
 	if !reflect.DeepEqual(again.Runs, p.Runs) {
 		t.Errorf("again: %+v, before %+v", again.Runs, p.Runs)
@@ -124,17 +130,22 @@ func TestSweepParametersChecksFirst(t *testing.T) {
 	seeds := Axis{"seed", []string{"1", "2"}}
 	for want, plan := range map[string]ParameterPlan{
 		"2 or more combinations, --max-runs allows 1": {MaxRuns: 1, Axes: []Axis{seeds}},
-		"workload.max_load":                           {MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%", "900%"}}}},
-		"no-such":                                     {MaxRuns: 9, Axes: []Axis{{"fail", []string{"[]", "['no-such:cable']"}}}},
-		"workload.services[7]":                        {MaxRuns: 9, Axes: []Axis{{"workload.services[7].sigma", []string{"1"}}}},
-		"more than one axis is workload.max_load":     {MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%"}}, {"workload.max_load", []string{"40%"}}}},
+		"workload.max_load": {
+			MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%", "900%"}}}},
+		"no-such": {
+			MaxRuns: 9, Axes: []Axis{{"fail", []string{"[]", "['no-such:cable']"}}}},
+		"workload.services[7]": {
+			MaxRuns: 9, Axes: []Axis{{"workload.services[7].sigma", []string{"1"}}}},
+		"more than one axis is workload.max_load": {
+			MaxRuns: 9, Axes: []Axis{{"load.max", []string{"20%"}}, {"workload.max_load", []string{"40%"}}}},
 	} {
 		plan.Scenario = fixture.Services(t)
 		if _, err := SweepParameters(t.Context(), plan, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", plan, err, want)
 		}
 	}
-	if files := mustList(t, o.Lake); len(files) > 0 {
+	files := mustList(t, o.Lake)
+	if len(files) > 0 {
 		t.Errorf("the lake has %q before anything ran", files)
 	}
 }
@@ -145,20 +156,24 @@ func TestSweepKeepsTheAnswer(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Flow)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
-	if _, err := WhatIf(t.Context(), base, do(t, "fail=pod0-fabric0:plane0-spine0"), o, CompareOptions{}); err != nil {
+	if _, err := WhatIf(t.Context(), base, do(t, "fail=pod0-fabric0:plane0-spine0"), o,
+		CompareOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	plan := ParameterPlan{Scenario: base, MaxRuns: 2, Axes: []Axis{{"bandwidth", []string{"100%", "50%"}}},
 		Change: func(settings []scenario.Setting) (scenario.Changes, error) {
 			return do(t, "bandwidth=fabric-spine="+settings[0].Value), nil
 		}}
-	for estimator, note := range map[estimators.Name]string{estimators.Flow: "", estimators.Independent: "is by flow-2, and this sweep is by independent"} {
+	for estimator, note := range map[estimators.Name]string{
+		estimators.Flow: "", estimators.Independent: "is by flow-2, and this sweep is by independent"} {
 		o.Variant.Estimator = estimator
 		p, err := SweepParameters(t.Context(), plan, o)
-		if err != nil || p.Runs[0].ScenarioID != base || !strings.Contains(p.Note, note) || (p.Note == "") != (note == "") {
+		if err != nil || p.Runs[0].ScenarioID != base || !strings.Contains(p.Note, note) ||
+			(p.Note == "") != (note == "") {
 			t.Fatalf("%v: %+v, %v", estimator, p, err)
 		}
-		if answer := estimates.Open(t, o.Lake).Answer(lake.ScenarioID(base)); answer.String() != "flow-2" {
+		answer := estimates.Open(t, o.Lake).Answer(lake.ScenarioID(base))
+		if answer.String() != "flow-2" {
 			t.Errorf("after a sweep by %v the answer is by %s", estimator, answer)
 		}
 	}

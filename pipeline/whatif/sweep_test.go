@@ -63,7 +63,8 @@ func TestSweep(t *testing.T) {
 			}
 			// The values are equal except for the last bit: DuckDB interpolates one of them, and the
 			// bootstrap the other.
-			if all := w.Rows[len(w.Rows)-4:]; math.Abs(all[1].Other/c.Full["all"].Slowdowns[1]-1) > 1e-14 {
+			all := w.Rows[len(w.Rows)-4:]
+			if math.Abs(all[1].Other/c.Full["all"].Slowdowns[1]-1) > 1e-14 {
 				t.Errorf("p90 is %v, of the what-if %v", c.Full["all"].Slowdowns[1], all[1].Other)
 			}
 		}
@@ -72,7 +73,8 @@ func TestSweep(t *testing.T) {
 	if err != nil || len(ids) > 3 || !strings.Contains(fmt.Sprint(ids), mine.Other.Scenario) {
 		t.Errorf("scenarios left: %v, %v", ids, err)
 	}
-	plan.Quantile, plan.Service = 0.5, "batch"
+	plan.Quantile = 0.5
+	plan.Service = "batch"
 	if s, err = RunSweep(ctx, base, plan, o); err != nil || s.Reused != 8 {
 		t.Fatalf("again, ranked otherwise: %+v, %v", s, err)
 	}
@@ -97,8 +99,8 @@ func TestSweep(t *testing.T) {
 	if err != nil || s.Cables[0].Unreachable == 0 || s.Cables[0].Full == nil {
 		t.Errorf("hosts without a cable: %v", err)
 	}
-	if !strings.HasSuffix(s.Note, "is by flow-2, and this sweep is by independent: compare its rows with each other, "+
-		"not with that answer") {
+	if !strings.HasSuffix(s.Note, "is by flow-2, and this sweep is by independent: compare its rows with each "+
+		"other, not with that answer") {
 		t.Errorf("the answer of the base: %q", s.Note)
 	}
 	ofTheUser := SweepPlan{Tier: "pod0-fabric0:plane0-spine0", Quantile: 0.99}

@@ -20,7 +20,8 @@ func TestTransportsEstimate(t *testing.T) {
 	}
 	for _, kind := range simkernel.PacedTransports() {
 		s := sixteenHosts(t, 8_000, kind.String())
-		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: estimators.Flow}, pipeline.Settings{})
+		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: estimators.Flow},
+			pipeline.Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,8 @@ func TestTransportsEstimate(t *testing.T) {
 			if row.Name == "all" && row.Quantile < 0.999 {
 				t.Logf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
 				if math.Abs(row.Error) > 0.1 {
-					t.Errorf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True, 100*row.Error)
+					t.Errorf("%s: p%g %.3f, truth %.3f: %+.1f%%", kind, 100*row.Quantile, row.Estimate, row.True,
+						100*row.Error)
 				}
 			}
 		}

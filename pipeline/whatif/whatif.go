@@ -51,7 +51,8 @@ type Answer struct {
 // scenario in the same way. It compares the two. With Auto, the changed scenario is estimated like the base.
 // If only one of them can be simulated as a whole network, both use link cases. If two passes are accurate
 // enough for only one of them, both are simulated as whole networks.
-func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer, error) {
+func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer,
+	error) {
 	o.For = pipeline.ForDifference
 	model, err := pipeline.OpenModelIn(ctx, o.Lake, base)
 	if err != nil {
@@ -67,7 +68,8 @@ func whatIf(
 	if err != nil {
 		return nil, err
 	}
-	how.ofChange, how.changed = true, cables
+	how.ofChange = true
+	how.changed = cables
 	before, err := base.Resume(ctx, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
@@ -92,7 +94,8 @@ func whatIf(
 				return nil, err
 			}
 			// Its warnings are in table warnings.
-			o.Variant, o.For = pipeline.Variant{Estimator: estimators.Flow}, ""
+			o.Variant = pipeline.Variant{Estimator: estimators.Flow}
+			o.For = ""
 			return whatIf(ctx, base, c, o, how)
 		}
 	}
@@ -130,7 +133,8 @@ func (a *Answer) Text() *text.Answer {
 	l := a.changed.Lake
 	base := pipeline.ShellName(l, lake.ScenarioID(a.Base.Scenario))
 	other := pipeline.ShellName(l, lake.ScenarioID(a.Other.Scenario))
-	out.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s --compare %s --lake %s",
+	out.Linef("\nNext:\n  parsimon compare %s %s --by service,size_bin --lake %s\n  parsimon report %s "+
+		"--compare %s --lake %s",
 		base, other, l.Path(), other, base, l.Path())
 	return out
 }
@@ -159,7 +163,10 @@ func (s *side) confirm() error {
 		return err
 	}
 	for _, f := range s.files {
-		if !slices.ContainsFunc(now.Files, func(n lake.DataFile) bool { return n.Path == f.Path && n.Digest == f.Digest }) {
+		if !slices.ContainsFunc(now.Files, func(n lake.DataFile) bool {
+			return n.Path == f.Path &&
+				n.Digest == f.Digest
+		}) {
 			return fmt.Errorf("%s was estimated again or removed while it was being compared: compare it again", at)
 		}
 	}
@@ -168,7 +175,8 @@ func (s *side) confirm() error {
 
 // openSide opens an estimate and verifies the files of the tables to compare.
 func openSide(ctx context.Context, l *lake.Lake, of Side) (*side, error) {
-	model, err := of.model, error(nil)
+	model := of.model
+	err := error(nil)
 	if model == nil {
 		model, err = pipeline.OpenModel(ctx, l, of.Scenario)
 	}
@@ -187,7 +195,8 @@ func openSide(ctx context.Context, l *lake.Lake, of Side) (*side, error) {
 	for _, t := range []schema.Table{schema.Slowdowns, schema.HopContributions, schema.LinkStats} {
 		files := lake.FilesOf(m.Files, t)
 		if len(files) == 0 {
-			return nil, fmt.Errorf("scenario %s has no table %s of variant %s: run it again", s.ID(), t.Name, of.Variant)
+			return nil, fmt.Errorf("scenario %s has no table %s of variant %s: run it again", s.ID(), t.Name,
+				of.Variant)
 		}
 		for _, f := range files {
 			if err := l.Check(f); err != nil {
@@ -224,9 +233,10 @@ func openJoin(ctx context.Context, l *lake.Lake, base, other Side) (j *join, err
 	if err := errors.Join(err, otherErr); err != nil {
 		return nil, err
 	}
-	if j.byRow = a.Closed(); j.byRow != b.Closed() {
-		return nil, fmt.Errorf("flows wait for others in one of %s and %s: such a scenario is compared with one of the "+
-			"same flows that wait, too", base.Scenario, other.Scenario)
+	j.byRow = a.Closed()
+	if j.byRow != b.Closed() {
+		return nil, fmt.Errorf("flows wait for others in one of %s and %s: such a scenario is compared with one "+
+			"of the same flows that wait, too", base.Scenario, other.Scenario)
 	}
 	return j, nil
 }
@@ -259,7 +269,8 @@ func (j *join) create(ctx context.Context, db *sql.DB) error {
 			text += "; CREATE VIEW " + of + "_" + table + " AS FROM " + scan
 		}
 	}
-	pairs, same := "pairs", "flow_id, size_bytes, start_ns"
+	pairs := "pairs"
+	same := "flow_id, size_bytes, start_ns"
 	if j.byRow {
 		same = "flow_id, size_bytes, flow_row"
 	}
@@ -336,13 +347,15 @@ func (p *Parameters) overSeeds() (out []JobSpread) {
 	var means [][]float64
 	for i, run := range p.Runs {
 		settings := strings.Split(p.SettingsOf(i), ", ")
-		others := slices.DeleteFunc(slices.Clone(settings), func(s string) bool { return strings.HasPrefix(s, "seed=") })
+		others := slices.DeleteFunc(slices.Clone(settings),
+			func(s string) bool { return strings.HasPrefix(s, "seed=") })
 		for _, j := range run.Jobs {
 			key := strings.Join(others, ", ")
 			at := slices.IndexFunc(out, func(s JobSpread) bool { return s.Settings == key && s.Job == j.Name })
 			if at < 0 {
 				at = len(out)
-				out, means = append(out, JobSpread{Settings: key, Job: j.Name}), append(means, nil)
+				out = append(out, JobSpread{Settings: key, Job: j.Name})
+				means = append(means, nil)
 			}
 			means[at] = append(means[at], j.MeanNS())
 		}
@@ -352,7 +365,8 @@ func (p *Parameters) overSeeds() (out []JobSpread) {
 	}
 	for i, x := range means {
 		n := float64(len(x))
-		mean, squares := 0.0, 0.0
+		mean := 0.0
+		squares := 0.0
 		for _, v := range x {
 			mean += v / n
 		}
@@ -363,7 +377,10 @@ func (p *Parameters) overSeeds() (out []JobSpread) {
 		if n > 1 {
 			half = sampling.StudentT(0.95, n-1) * math.Sqrt(squares/(n-1)/n)
 		}
-		out[i].Seeds, out[i].MeanNS, out[i].LoNS, out[i].HiNS = len(x), mean, mean-half, mean+half
+		out[i].Seeds = len(x)
+		out[i].MeanNS = mean
+		out[i].LoNS = mean - half
+		out[i].HiNS = mean + half
 	}
 	return out
 }

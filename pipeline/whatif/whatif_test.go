@@ -45,15 +45,18 @@ func testWhatIfIsTheRun(t *testing.T, file string, by estimators.Name) {
 	withCache(t, &o)
 	base := estimate(t, mustLoad(t, file), o)
 	changes := do(t, "fail=pod1-fabric1:pod1-tor0", "fail=pod0-fabric0:plane0-spine1")
-	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"}, Links: 3})
+	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"},
+		Links: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if w.Other.Scenario != want || w.Both != w.BaseFlows || w.Both != 3000 {
 		t.Fatalf("what-if makes %+v, want %s with all flows in both", w.Other, want)
 	}
-	derived, run := opened(t, o.Lake, want, o.Variant), opened(t, fresh.Lake, want, o.Variant)
-	if v := derived.Variant().String(); v != w.Other.Variant {
+	derived := opened(t, o.Lake, want, o.Variant)
+	run := opened(t, fresh.Lake, want, o.Variant)
+	v := derived.Variant().String()
+	if v != w.Other.Variant {
 		t.Fatalf("variant is %s, want %s", w.Other.Variant, v)
 	}
 	for _, table := range []schema.Table{
@@ -108,7 +111,8 @@ func TestAddedCable(t *testing.T) {
 			t.Fatal(err)
 		}
 		made[i] = opened(t, o.Lake, w.Other.Scenario, o.Variant)
-		got := estimates.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND scenario = '"+
+		got := estimates.Ask(t, o.Lake, "SELECT count(DISTINCT link_id) FROM link_stats WHERE flows > 0 AND "+
+			"scenario = '"+
 			w.Other.Scenario+"' AND link_id >= (SELECT count(*) FROM links WHERE scenario = '"+base+"')")
 		if got != "[2]" {
 			t.Errorf("%s added links carry flows", got)
@@ -138,14 +142,18 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 	}
 	flows = map[int64]testFlow{}
 	err = columns.ForEach(in, func(rec arrow.Record) error {
-		src, dst, service := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst"), columns.Named(rec, "service").(*array.String)
-		size, start := columns.Int64s(rec, "size_bytes"), columns.Int64s(rec, "start_ns")
+		src := columns.Int32s(rec, "src")
+		dst := columns.Int32s(rec, "dst")
+		service := columns.Named(rec, "service").(*array.String)
+		size := columns.Int64s(rec, "size_bytes")
+		start := columns.Int64s(rec, "start_ns")
 		for i, id := range columns.Int64s(rec, "flow_id") {
 			f := testFlow{src[i], dst[i], size[i], start[i], strings.Clone(service.Value(i))}
 			if _, twice := flows[id]; twice || f.start < last || f.src == f.dst {
 				t.Fatalf("flow %d: %+v after a start of %d", id, f, last)
 			}
-			flows[id], last = f, f.start
+			flows[id] = f
+			last = f.start
 		}
 		return nil
 	})
@@ -198,7 +206,8 @@ func TestChangedFlows(t *testing.T) {
 				t.Errorf("× %v: flow %d is %+v, was %+v", factor, id, g, f)
 			}
 		}
-		want, got := factor*float64(count(before, "batch")), float64(count(flows, "batch"))
+		want := factor * float64(count(before, "batch"))
+		got := float64(count(flows, "batch"))
 		if got < want-0.15*want || got > want+0.15*want {
 			t.Errorf("× %v: %v flows, want about %v", factor, got, want)
 		}
@@ -210,7 +219,8 @@ func TestChangedFlows(t *testing.T) {
 	for id, f := range changed("move=web=6") {
 		was := before[id]
 		stays := f.service == "web" || f == was
-		if f.size != was.size || f.start != was.start || !stays || f.service == "web" && !(inside[f.src] && inside[f.dst]) {
+		if f.size != was.size || f.start != was.start || !stays ||
+			f.service == "web" && !(inside[f.src] && inside[f.dst]) {
 			t.Fatalf("moved: flow %d is %+v, was %+v", id, f, was)
 		}
 	}
@@ -219,7 +229,8 @@ func TestChangedFlows(t *testing.T) {
 		t.Errorf("half of a service: %+v, %v", w, err)
 	}
 	for _, bad := range []scenario.Changes{
-		do(t, "scale=none=2"), do(t, "move=web=99"), do(t, "fail=pod0-tor0:pod1-tor0"), do(t, "bandwidth=no-tier=1G"),
+		do(t, "scale=none=2"), do(t, "move=web=99"), do(t, "fail=pod0-tor0:pod1-tor0"),
+		do(t, "bandwidth=no-tier=1G"),
 		{Do: do(t, "fail=random:99").Do, FailTier: "fabric-spine"}, do(t, "fail=random:1"),
 		{Do: do(t, "fail=pod0-tor0:pod0-fabric1").Do, FailTier: "fabric-spine"},
 		do(t, "scale=web=2", "scale=web=3"),
@@ -248,7 +259,8 @@ func TestCompareRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := estimates.Open(t, o.Lake)
-	a, b := Side{Scenario: base}, Side{Scenario: string(other.ID())}
+	a := Side{Scenario: base}
+	b := Side{Scenario: string(other.ID())}
 	if _, err := Compare(t.Context(), l, a, b, CompareOptions{}); !errors.Is(err, ErrDifferentWays) {
 		t.Errorf("different ways: %v", err)
 	}
@@ -256,12 +268,14 @@ func TestCompareRefuses(t *testing.T) {
 	if err != nil || c.Rows[len(c.Rows)-1].Flows != 3000 {
 		t.Errorf("across: %+v, %v", c, err)
 	}
-	for _, bad := range [][2]Side{{a, a}, {a, {Scenario: "nothing"}}, {a, {Scenario: base, Variant: "flow-9"}}, {{}, b}} {
+	for _, bad := range [][2]Side{{a, a}, {a, {Scenario: "nothing"}}, {a, {Scenario: base, Variant: "flow-9"}},
+		{{}, b}} {
 		if _, err := Compare(t.Context(), l, bad[0], bad[1], CompareOptions{Across: true}); err == nil {
 			t.Errorf("%+v are compared", bad)
 		}
 	}
-	if _, err := Compare(t.Context(), l, a, b, CompareOptions{Across: true, By: []string{"colour"}}); err == nil {
+	if _, err := Compare(t.Context(), l, a, b,
+		CompareOptions{Across: true, By: []string{"colour"}}); err == nil {
 		t.Error("grouped by colour")
 	}
 }
@@ -298,7 +312,8 @@ func TestCompareCommitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := filepath.Glob(filepath.Join(o.Lake, "_state", "scenario="+base, "variant=flow-1", "simulate", "task-*.json"))
+	records, err := filepath.Glob(filepath.Join(o.Lake, "_state", "scenario="+base, "variant=flow-1", "simulate",
+		"task-*.json"))
 	if err != nil || len(records) == 0 {
 		t.Fatalf("%v, %v", records, err)
 	}
@@ -313,7 +328,8 @@ func TestCompareCommitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got.Rows, want.Rows) || !reflect.DeepEqual(got.Links, want.Links) || len(got.Links) != 1 {
+	if !reflect.DeepEqual(got.Rows, want.Rows) || !reflect.DeepEqual(got.Links, want.Links) ||
+		len(got.Links) != 1 {
 		t.Errorf("%+v, %+v; want %+v, %+v", got.Rows, got.Links, want.Rows, want.Links)
 	}
 }
@@ -328,7 +344,8 @@ func TestWhatIfSettings(t *testing.T) {
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	at := base
 	var all []scenario.Setting
-	for _, s := range []scenario.Setting{{Key: "switches.buffer", Value: "400KB"}, {Key: "switches.pfc", Value: "true"},
+	for _, s := range []scenario.Setting{{Key: "switches.buffer", Value: "400KB"},
+		{Key: "switches.pfc", Value: "true"},
 		{Key: "transport.kind", Value: "dcqcn"}, {Key: "window", Value: "18KB"}} {
 		all = append(all, s)
 		file, err := scenario.LoadWith(fixture.Services(t), all)
@@ -346,16 +363,18 @@ func TestWhatIfSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = step.Generate(t.Context())
-		if step.Close(); err != nil {
+		step.Close()
+		if err != nil {
 			t.Fatal(err)
 		}
-		once, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model, scenario.Changes{Settings: all},
-			o.Variant, o.Settings)
+		once, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, o.Variant).Model,
+			scenario.Changes{Settings: all}, o.Variant, o.Settings)
 		if err != nil {
 			t.Fatal(err)
 		}
 		once.Close()
-		if at = string(step.ID()); at != want || string(once.ID()) != want {
+		at = string(step.ID())
+		if at != want || string(once.ID()) != want {
 			t.Errorf("%v: %s, at once %s, of a file %s", all, at, once.ID(), want)
 		}
 	}
@@ -417,11 +436,13 @@ func TestLinksOfUnpairedFlows(t *testing.T) {
 	t.Parallel()
 	o := settings(t, estimators.Independent)
 	file := fixture.Services(t)
-	s, err := scenario.LoadWith(file, []scenario.Setting{{Key: "seed", Value: "2"}, {Key: "workload.flows_count", Value: "2000"}})
+	s, err := scenario.LoadWith(
+		file, []scenario.Setting{{Key: "seed", Value: "2"}, {Key: "workload.flows_count", Value: "2000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, other := Side{Scenario: estimate(t, mustLoad(t, file), o)}, Side{Scenario: estimate(t, s, o)}
+	base := Side{Scenario: estimate(t, mustLoad(t, file), o)}
+	other := Side{Scenario: estimate(t, s, o)}
 	l := estimates.Open(t, o.Lake)
 	forth, err := Compare(t.Context(), l, base, other, CompareOptions{Links: 1000})
 	back, failed := Compare(t.Context(), l, other, base, CompareOptions{Links: 1000})
@@ -429,14 +450,16 @@ func TestLinksOfUnpairedFlows(t *testing.T) {
 		t.Fatal(err, failed)
 	}
 	if forth.Both != 0 || forth.TailFlows != 50 || len(forth.Links) < 20 || len(back.Links) != len(forth.Links) {
-		t.Fatalf("%d flows in both, %d of the tails, %d and %d links", forth.Both, forth.TailFlows, len(forth.Links), len(back.Links))
+		t.Fatalf("%d flows in both, %d of the tails, %d and %d links", forth.Both, forth.TailFlows,
+			len(forth.Links), len(back.Links))
 	}
 	reversed := map[string]LinkDifference{}
 	for _, d := range back.Links {
 		reversed[d.name()] = d
 	}
 	for _, d := range forth.Links {
-		if r := reversed[d.name()]; r.BaseDelayNS != d.DelayNS || r.DelayNS != d.BaseDelayNS || r.BaseLoad != d.Load {
+		r := reversed[d.name()]
+		if r.BaseDelayNS != d.DelayNS || r.DelayNS != d.BaseDelayNS || r.BaseLoad != d.Load {
 			t.Errorf("%+v, reversed %+v", d, r)
 		}
 	}
@@ -444,9 +467,11 @@ func TestLinksOfUnpairedFlows(t *testing.T) {
 	for _, d := range forth.Links {
 		sum += d.BaseDelayNS
 	}
-	want := estimates.Ask(t, o.Lake, fmt.Sprintf(`SELECT CAST(round(sum(h.delay_ns) / 30) AS BIGINT) FROM hop_contributions h JOIN slowdowns s USING (scenario, flow_row)
+	want := estimates.Ask(t, o.Lake,
+		fmt.Sprintf(`SELECT CAST(round(sum(h.delay_ns) / 30) AS BIGINT) FROM hop_contributions h JOIN slowdowns s USING (scenario, flow_row)
 		WHERE scenario = '%s' AND s.slowdown > (SELECT quantile_cont(slowdown, 0.99) FROM slowdowns WHERE scenario = '%[1]s')`, base.Scenario))
-	if got := fmt.Sprintf("[%.0f]", sum); got != want {
+	got := fmt.Sprintf("[%.0f]", sum)
+	if got != want {
 		t.Errorf("mean delay of the base's tail %s, want %s", got, want)
 	}
 }
@@ -461,9 +486,12 @@ func TestSameLinks(t *testing.T) {
 		}
 		return *p
 	}
-	inBoth, onlyBase, onlyOther := 0, 0, 0
+	inBoth := 0
+	onlyBase := 0
+	onlyOther := 0
 	for _, d := range sameLinks(base, other) {
-		b, o := id(d.BaseLink), id(d.Link)
+		b := id(d.BaseLink)
+		o := id(d.Link)
 		switch {
 		case b >= 0 && o >= 0:
 			inBoth++

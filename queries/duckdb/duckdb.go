@@ -327,7 +327,8 @@ func InspectSelect(ctx context.Context, conn *sql.Conn, text string, macros ...s
 		return nil, fmt.Errorf("%w: the text has a zero byte", ErrRefused)
 	}
 	var data string
-	err := conn.QueryRowContext(ctx, "SELECT CAST(json_serialize_sql(CAST(? AS VARCHAR)) AS VARCHAR)", text).Scan(&data)
+	err := conn.QueryRowContext(ctx, "SELECT CAST(json_serialize_sql(CAST(? AS VARCHAR)) AS VARCHAR)",
+		text).Scan(&data)
 	if err != nil {
 		return nil, fmt.Errorf("parse the statement: %w", FirstLine(err))
 	}

@@ -25,7 +25,8 @@ func TestOpenSetsLimits(t *testing.T) {
 		}
 		defer conn.Close()
 		var memory, threads, temp, load string
-		err = conn.QueryRowContext(t.Context(), `SELECT current_setting('memory_limit'), CAST(current_setting('threads') AS VARCHAR),
+		err = conn.QueryRowContext(t.Context(),
+			`SELECT current_setting('memory_limit'), CAST(current_setting('threads') AS VARCHAR),
 			current_setting('temp_directory'), CAST(current_setting('autoload_known_extensions') AS VARCHAR)`).Scan(&memory, &threads, &temp, &load)
 		if err != nil || memory != "100.0 MiB" || threads != "3" || temp != spill || load != "false" {
 			t.Errorf("memory %s, threads %s, spill %s, autoload %s: %v", memory, threads, temp, load, err)
@@ -95,11 +96,13 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text string
-	if err := db.QueryRow("SELECT content FROM read_text(" + Quote(file) + ")").Scan(&text); err != nil || text != "open" {
+	if err := db.QueryRow("SELECT content FROM read_text(" + Quote(file) + ")").Scan(&text); err != nil ||
+		text != "open" {
 		t.Errorf("%q, %v", text, err)
 	}
 	for _, s := range []string{
-		"SELECT content FROM read_text(" + Quote(outside) + ")", "SET threads = 1", "SET allowed_directories = ['/']",
+		"SELECT content FROM read_text(" + Quote(outside) + ")", "SET threads = 1",
+		"SET allowed_directories = ['/']",
 		"COPY (SELECT 1) TO " + Quote(outside), "LOAD httpfs",
 	} {
 		if _, err := db.Exec(s); err == nil {
@@ -114,12 +117,14 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	_, err = db.Exec("SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(9000000) AS t(i)) WHERE r % 2 = 0")
+	_, err = db.Exec("SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM " +
+		"range(9000000) AS t(i)) WHERE r % 2 = 0")
 	if !IsOutOfMemory(err) || !IsOutOfMemory(FirstLine(err)) {
 		t.Errorf("sorting in little memory: %v", err)
 	}
 	_, err = db.Exec("SELECT nothing\nFROM nowhere")
-	if err == nil || IsOutOfMemory(err) || !strings.Contains(err.Error(), "\n") || strings.Contains(FirstLine(err).Error(), "\n") {
+	if err == nil || IsOutOfMemory(err) || !strings.Contains(err.Error(), "\n") ||
+		strings.Contains(FirstLine(err).Error(), "\n") {
 		t.Errorf("%v; first line %v", err, FirstLine(err))
 	}
 	if FirstLine(nil) != nil || OrCause(t.Context(), nil) != nil {
@@ -143,19 +148,23 @@ func TestScanParquet(t *testing.T) {
 	}
 	defer db.Close()
 	var files []string
-	for i, name := range []string{"a*.parquet", "ab.parquet", "a[b]?.parquet", "scenario=x.parquet", "it's.parquet"} {
+	for i, name := range []string{"a*.parquet", "ab.parquet", "a[b]?.parquet", "scenario=x.parquet",
+		"it's.parquet"} {
 		file := filepath.Join(dir, name)
-		if _, err := db.Exec("COPY (SELECT " + string(rune('1'+i)) + " AS n) TO " + Quote(file) + " (FORMAT parquet)"); err != nil {
+		if _, err := db.Exec("COPY (SELECT " + string(rune('1'+i)) + " AS n) TO " + Quote(file) +
+			" (FORMAT parquet)"); err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, file)
 	}
 	var digits, columns string
 	scan := ScanParquet(files...)
-	if err := db.QueryRow("SELECT string_agg(n, '' ORDER BY n) FROM " + scan).Scan(&digits); err != nil || digits != "12345" {
+	if err := db.QueryRow("SELECT string_agg(n, '' ORDER BY n) FROM " + scan).Scan(&digits); err != nil ||
+		digits != "12345" {
 		t.Errorf("%s: %q, %v", scan, digits, err)
 	}
-	if err := db.QueryRow("SELECT string_agg(column_name, ' ') FROM (DESCRIBE FROM " + scan + ")").Scan(&columns); err != nil || columns != "n" {
+	if err := db.QueryRow("SELECT string_agg(column_name, ' ') FROM (DESCRIBE FROM " + scan + ")").Scan(
+		&columns); err != nil || columns != "n" {
 		t.Errorf("%s: columns %q, %v", scan, columns, err)
 	}
 	got := Ident(`a"b`)

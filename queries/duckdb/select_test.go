@@ -46,10 +46,12 @@ func TestInspectSelect(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
-	const text = "WITH Mine AS (FROM Theirs) SELECT * FROM mine, main.Other, m(Third), m('fourth'), range(3) ORDER BY (FROM fifth)"
+	const text = "WITH Mine AS (FROM Theirs) SELECT * FROM mine, main.Other, m(Third), m('fourth'), range(3) " +
+		"ORDER BY (FROM fifth)"
 	s, err := InspectSelect(t.Context(), conn, text, "m")
 	want := []string{"fifth", "fourth", "m", "mine", "other", "theirs", "third"}
-	if err != nil || !slices.Equal(slices.Sorted(maps.Keys(s.Relations)), want) || !s.Defined["mine"] || s.Metadata {
+	if err != nil || !slices.Equal(slices.Sorted(maps.Keys(s.Relations)), want) || !s.Defined["mine"] ||
+		s.Metadata {
 		t.Errorf("%s reads %+v, %v", text, s, err)
 	}
 }
@@ -70,7 +72,8 @@ func FuzzLock(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = db.Close() })
 	for name, text := range map[string]string{"open.parquet": "open", "s.parquet": secret} {
-		if _, err := db.ExecContext(f.Context(), "COPY (SELECT "+Quote(text)+" AS a) TO "+Quote(at(name))); err != nil {
+		if _, err := db.ExecContext(f.Context(), "COPY (SELECT "+Quote(text)+" AS a) TO "+
+			Quote(at(name))); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -82,7 +85,8 @@ func FuzzLock(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Chdir(dir)
-	for _, name := range []string{"s.csv", "s.*", "s.parquet", "open.parquet/../s.csv", "./s.csv", "s.json", "[s].csv", "*"} {
+	for _, name := range []string{"s.csv", "s.*", "s.parquet", "open.parquet/../s.csv", "./s.csv", "s.json",
+		"[s].csv", "*"} {
 		for _, shape := range lockShapes {
 			f.Add(strings.ReplaceAll(shape, "FILE", at(name)))
 			f.Add(strings.ReplaceAll(shape, "FILE", name))
@@ -121,13 +125,20 @@ var lockShapes = []string{
 	`SELECT * FROM main."FILE"`, `SELECT * FROM "FILE"."FILE"`, `SELECT * FROM memory.main."FILE"`,
 	`SELECT * FROM read_csv('FILE')`, `SELECT * FROM read_text('FILE')`, `SELECT * FROM read_blob(['FILE'])`,
 	`SELECT * FROM read_parquet('FILE')`, `SELECT * FROM read_json_auto('FILE')`, `SELECT * FROM glob('FILE')`,
-	`SELECT * FROM sniff_csv('FILE')`, `SELECT * FROM parquet_metadata('FILE')`, `SELECT * FROM query_table('FILE')`,
-	`SELECT * FROM query('FROM ''FILE''')`, `SELECT * FROM (SUMMARIZE "FILE")`, `SELECT * FROM (DESCRIBE "FILE")`,
-	`SELECT 1 WHERE EXISTS (FROM "FILE")`, `SELECT 1 UNION ALL BY NAME FROM "FILE"`, `VALUES ((FROM "FILE" SELECT a))`,
+	`SELECT * FROM sniff_csv('FILE')`, `SELECT * FROM parquet_metadata('FILE')`,
+	`SELECT * FROM query_table('FILE')`,
+	`SELECT * FROM query('FROM ''FILE''')`, `SELECT * FROM (SUMMARIZE "FILE")`,
+	`SELECT * FROM (DESCRIBE "FILE")`,
+	`SELECT 1 WHERE EXISTS (FROM "FILE")`, `SELECT 1 UNION ALL BY NAME FROM "FILE"`,
+	`VALUES ((FROM "FILE" SELECT a))`,
 	`SELECT * FROM (PIVOT "FILE" ON a IN ('x') USING count(*))`, `SELECT * FROM (UNPIVOT "FILE" ON COLUMNS(*))`,
 	`SELECT * FROM (SELECT 1) AS x ASOF JOIN "FILE" ON true`, `SELECT * FROM unnest([1]), LATERAL (FROM "FILE")`,
-	`COPY (SELECT 1) TO 'FILE.new'`, `ATTACH 'FILE.db'`, `INSTALL 'FILE'`, `LOAD 'FILE'`, `PRAGMA import_database('FILE')`,
-	`EXPORT DATABASE 'FILE'`, `SET temp_directory = 'FILE'`, `CALL enable_logging(storage = 'file', storage_path = 'FILE')`,
-	`SELECT json_serialize_plan('FROM ''FILE''')`, `SELECT json_execute_serialized_sql(json_serialize_sql('FROM ''FILE'''))`,
-	`SELECT getenv('FILE')`, `SELECT * FROM 'https://FILE'`, `SELECT * FROM 's3://FILE'`, `SELECT * FROM 'file://FILE'`,
+	`COPY (SELECT 1) TO 'FILE.new'`, `ATTACH 'FILE.db'`, `INSTALL 'FILE'`, `LOAD 'FILE'`,
+	`PRAGMA import_database('FILE')`,
+	`EXPORT DATABASE 'FILE'`, `SET temp_directory = 'FILE'`,
+	`CALL enable_logging(storage = 'file', storage_path = 'FILE')`,
+	`SELECT json_serialize_plan('FROM ''FILE''')`,
+	`SELECT json_execute_serialized_sql(json_serialize_sql('FROM ''FILE'''))`,
+	`SELECT getenv('FILE')`, `SELECT * FROM 'https://FILE'`, `SELECT * FROM 's3://FILE'`,
+	`SELECT * FROM 'file://FILE'`,
 }

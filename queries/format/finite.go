@@ -28,7 +28,8 @@ func finiteAt(value, kind string, depth int) string {
 		return "CASE WHEN isfinite(" + value + ") THEN " + value + " END"
 	case kind == "JSON":
 		return "CASE WHEN regexp_matches(CAST(" + value + " AS VARCHAR), " + duckdb.Quote(notFinite) +
-			") THEN error('NaN or an infinity in a value of type JSON: JSON has no notation for it') ELSE " + value + " END"
+			") THEN error('NaN or an infinity in a value of type JSON: JSON has no notation for it') ELSE " +
+			value + " END"
 	case !mayHaveNaN.MatchString(kind):
 		return value
 	case strings.HasSuffix(kind, "]"): // LIST, or ARRAY of a fixed length
@@ -75,7 +76,8 @@ func finiteUnion(value string, fields []string, depth int) string {
 	for _, field := range fields {
 		name, kind, _ := cutName(field)
 		part := finiteAt("union_extract("+value+", "+duckdb.Quote(name)+")", kind, depth)
-		cases.WriteString(" WHEN " + duckdb.Quote(name) + " THEN json_object(" + duckdb.Quote(name) + ", " + part + ")")
+		cases.WriteString(" WHEN " + duckdb.Quote(name) + " THEN json_object(" + duckdb.Quote(name) + ", " +
+			part + ")")
 	}
 	return "CASE CAST(union_tag(" + value + ") AS VARCHAR)" + cases.String() + " END"
 }

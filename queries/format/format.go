@@ -99,8 +99,8 @@ func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) (rows 
 	if err != nil {
 		return 0, err
 	}
-	done, err := conn.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (%s, USE_TMP_FILE false)", text, duckdb.Quote(path),
-		copyOptions[format]))
+	done, err := conn.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (%s, USE_TMP_FILE false)", text,
+		duckdb.Quote(path), copyOptions[format]))
 	if err != nil {
 		return 0, err
 	}
@@ -170,8 +170,8 @@ func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows 
 	case a.Total == 0:
 		_, _ = out.WriteString("(no rows)\n")
 	case a.Total > TableRows:
-		_, _ = fmt.Fprintf(out, "(the first %d of %d rows; the formats csv, json and parquet have them all)\n", TableRows,
-			a.Total)
+		_, _ = fmt.Fprintf(out, "(the first %d of %d rows; the formats csv, json and parquet have them all)\n",
+			TableRows, a.Total)
 	}
 	return a.Total, out.Flush()
 }
@@ -245,7 +245,8 @@ func writeLine(out *bufio.Writer, line []string, widths []int, right []bool) {
 // A numberFormat returns the text of a number of a column. Whole numbers of 64 bits are exact.
 type numberFormat func(v any, x float64) string
 
-// cell returns one value of a table, on one line, without control characters and with at most a given number of runes.
+// cell returns one value of a table, on one line, without control characters and with at most a given number
+// of runes.
 func cell(v any, write numberFormat, most int) string {
 	if v == nil {
 		return "-"
@@ -389,5 +390,6 @@ func Escape(s string) string {
 // hidden reports whether a character has no glyph, or is RuneError, which represents bytes that are not
 // UTF-8.
 func hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' ||
+		r == utf8.RuneError
 }

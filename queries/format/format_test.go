@@ -106,7 +106,8 @@ two\nlines
 	}
 	long := write(t, "SELECT i FROM range(12345) AS r(i)", "table")
 	lines := strings.Split(long, "\n")
-	if len(lines) != 2+TableRows+2 || lines[2+TableRows] != "(the first 1000 of 12345 rows; the formats csv, json and parquet have them all)" {
+	if len(lines) != 2+TableRows+2 || lines[2+TableRows] != "(the first 1000 of 12345 rows; the formats csv, "+
+		"json and parquet have them all)" {
 		t.Errorf("%d lines: %s", len(lines), lines[len(lines)-2])
 	}
 	whole := write(t, "SELECT repeat('two words ', 30) || 'end' AS warning", "table")
@@ -172,7 +173,8 @@ func TestNestedNaNIsNull(t *testing.T) {
 		if want == "null" {
 			continue
 		}
-		if got := write(t, "SELECT "+value+" AS v", "csv"); got != "v\n\""+strings.ReplaceAll(want, `"`, `""`)+"\"\n" &&
+		if got := write(t, "SELECT "+value+" AS v", "csv"); got != "v\n\""+strings.ReplaceAll(want, `"`, `""`)+
+			"\"\n" &&
 			got != "v\n"+want+"\n" {
 			t.Errorf("%s as csv: %s, want %s", value, got, want)
 		}
@@ -182,9 +184,11 @@ func TestNestedNaNIsNull(t *testing.T) {
 		t.Error(got)
 	}
 	for _, value := range []string{
-		"to_json(['nan'::DOUBLE])", "to_json('-inf'::DOUBLE)", `'{"Na\"N": infinity}'::JSON`, "[to_json('nan'::DOUBLE)]",
+		"to_json(['nan'::DOUBLE])", "to_json('-inf'::DOUBLE)", `'{"Na\"N": infinity}'::JSON`,
+		"[to_json('nan'::DOUBLE)]",
 	} {
-		if out, err := tryWrite(t, "SELECT "+value+" AS v", "json"); err == nil || !strings.Contains(err.Error(), "NaN") {
+		if out, err := tryWrite(t, "SELECT "+value+" AS v", "json"); err == nil ||
+			!strings.Contains(err.Error(), "NaN") {
 			t.Errorf("%s as json: %s, %v", value, out, err)
 		}
 	}
@@ -198,7 +202,8 @@ func TestStatementEndsWhereDuckDBSaysSo(t *testing.T) {
 		"SELECT 7 AS n; -- ; /* the end":                     "n\n7\n",
 		"SELECT 7 AS \"n;--\"\n;;":                           "n;--\n7\n",
 		"SELECT $$;--$$ AS n; /* /* nested */ */":            "n\n;--\n",
-		"DESCRIBE SELECT 1 AS \"a; b\"; --":                  "column_name,column_type,null,key,default,extra\na; b,INTEGER,YES,,,\n",
+		"DESCRIBE SELECT 1 AS \"a; b\"; --": "column_name,column_type,null,key,default,extra\na; " +
+			"b,INTEGER,YES,,,\n",
 	} {
 		got := write(t, text, "csv")
 		if got != want {
@@ -234,7 +239,8 @@ func TestParquet(t *testing.T) {
 				t.Errorf("%s: %d rows of %s: %v", name, n, side, err)
 			}
 		}
-		const types = "SELECT string_agg(column_name || ' ' || data_type, ', ' ORDER BY column_index) FROM duckdb_columns() WHERE table_name = "
+		const types = "SELECT string_agg(column_name || ' ' || data_type, ', ' ORDER BY column_index) FROM " +
+			"duckdb_columns() WHERE table_name = "
 		var a, b string
 		if err := raw.QueryRow(types + "'got'").Scan(&a); err != nil {
 			t.Fatal(err)
@@ -256,7 +262,8 @@ func TestParquet(t *testing.T) {
 
 func TestWriteErrors(t *testing.T) {
 	for _, format := range Names() {
-		if _, err := tryWrite(t, "SELECT CASE WHEN i < 90000 THEN i ELSE error('late') END AS i FROM range(100000) AS r(i)", format); err == nil {
+		if _, err := tryWrite(t, "SELECT CASE WHEN i < 90000 THEN i ELSE error('late') END AS i FROM "+
+			"range(100000) AS r(i)", format); err == nil {
 			t.Errorf("%s: no error", format)
 		}
 	}

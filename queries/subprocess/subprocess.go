@@ -29,9 +29,10 @@ import (
 )
 
 const (
-	variable  = "PARSIMON_QUERY_PROCESS" // set in the environment of a child
-	ended     = 64                       // added to the exit code of a child that ends without a crash
-	heapBytes = 96 << 20                 // of Go's heap, above which its collector works harder: room for batches of rows
+	variable = "PARSIMON_QUERY_PROCESS" // set in the environment of a child
+	ended    = 64                       // added to the exit code of a child that ends without a crash
+	// of Go's heap, above which its collector works harder: room for batches of rows
+	heapBytes = 96 << 20
 )
 
 // IsChild reports whether Run has started this process.
@@ -83,8 +84,8 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 	c := exec.CommandContext(running, executable, args...)
 	c.Env = append(os.Environ(), variable+"=1")
 	c.Stderr = stderr
-	// The child always writes to a pipe, because it opens /dev/stdout again, which fails for a socket and truncates a
-	// file.
+	// The child always writes to a pipe, because it opens /dev/stdout again, which fails for a socket and
+	// truncates a file.
 	stdout, err := start(c)
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("start the query process: %w", err), context.Cause(ctx))
@@ -141,7 +142,8 @@ func crash(end error, stderr string) error {
 	}
 	var exit *exec.ExitError
 	if errors.As(end, &exit) {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() &&
+			status.Signal() == syscall.SIGKILL {
 			return &MemoryError{"the operating system killed the query process"}
 		}
 	}

@@ -66,7 +66,8 @@ func TestMemoryLimit(t *testing.T) {
 		"SELECT len(range(2000000000)) AS n",
 		"SELECT len(list(i)) AS n FROM range(4000000000) AS r(i)",
 		"SELECT quantile_cont(i, 0.5) AS q FROM range(200000000) AS r(i)",
-		"SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(100000000) AS t(i)) WHERE r % 2 = 0",
+		"SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(100000000) AS t(i)) " +
+			"WHERE r % 2 = 0",
 	} {
 		code, _, log, err := run(t, text)
 		said := code == 7 && (strings.Contains(log, "Out of Memory") || strings.Contains(log, "bad_alloc"))
@@ -78,7 +79,8 @@ func TestMemoryLimit(t *testing.T) {
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
 		t.Fatal(err)
 	}
-	peak, most := usage.Maxrss<<10, limits.MemoryBytes+limits.Allowance()+128<<20
+	peak := usage.Maxrss << 10
+	most := limits.MemoryBytes + limits.Allowance() + 128<<20
 	if peak > most {
 		t.Errorf("a child held %d MiB, the limit is %d MiB", peak>>20, most>>20)
 	}

@@ -112,10 +112,12 @@ func TestRows(t *testing.T) {
 	}
 	rec := of(schema.Nodes, columns.Row{"node_id": int32(7), "name": "a", "kind": "host", "pod": int32(0)})
 	defer rec.Release()
-	if rec.NumRows() != 1 || columns.Int32s(rec, "node_id")[0] != 7 || columns.Named(rec, "pod").IsNull(0) || !columns.Named(rec, "rack").IsNull(0) {
+	if rec.NumRows() != 1 || columns.Int32s(rec, "node_id")[0] != 7 || columns.Named(rec, "pod").IsNull(0) ||
+		!columns.Named(rec, "rack").IsNull(0) {
 		t.Errorf("%v", rec)
 	}
-	sweep := columns.Row{"sweep": "s", "settings": "", "parameter": "p", "value": "v", "value_number": math.NaN(), "flows": int64(1), "seconds": 0.5}
+	sweep := columns.Row{"sweep": "s", "settings": "", "parameter": "p", "value": "v",
+		"value_number": math.NaN(), "flows": int64(1), "seconds": 0.5}
 	second := of(schema.SweepRuns, sweep)
 	defer second.Release()
 	if !columns.Named(second, "value_number").IsNull(0) || columns.Float64s(second, "seconds")[0] != 0.5 {

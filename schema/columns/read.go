@@ -97,8 +97,8 @@ func fill[T any](rows []T, fields []reflect.StructField, rec arrow.Record, from 
 		if f.Type != want {
 			panic(fmt.Sprintf("columns: field %s is no column of %s", f.Name, column.DataType()))
 		}
-		to := fieldOf{first: unsafe.Add(unsafe.Pointer(unsafe.SliceData(rows)), f.Offset), stride: unsafe.Sizeof(*new(T)),
-			n: len(rows)}
+		to := fieldOf{first: unsafe.Add(unsafe.Pointer(unsafe.SliceData(rows)), f.Offset),
+			stride: unsafe.Sizeof(*new(T)), n: len(rows)}
 		switch c := column.(type) {
 		case *array.Int16:
 			scatter(to, c.Int16Values()[from:])
@@ -187,9 +187,11 @@ func TableOf[T any](t schema.Table) *Table[T] {
 }
 
 var fieldTypes = map[arrow.Type]reflect.Type{
-	arrow.INT16: reflect.TypeFor[int16](), arrow.INT32: reflect.TypeFor[int32](), arrow.INT64: reflect.TypeFor[int64](),
+	arrow.INT16: reflect.TypeFor[int16](), arrow.INT32: reflect.TypeFor[int32](),
+	arrow.INT64:   reflect.TypeFor[int64](),
 	arrow.FLOAT64: reflect.TypeFor[float64](), arrow.STRING: reflect.TypeFor[string](),
-	arrow.BOOL: reflect.TypeFor[bool](), arrow.BINARY: reflect.TypeFor[Item](), arrow.LIST: reflect.TypeFor[[]float64](),
+	arrow.BOOL: reflect.TypeFor[bool](), arrow.BINARY: reflect.TypeFor[Item](),
+	arrow.LIST: reflect.TypeFor[[]float64](),
 }
 
 // Write writes rows to a sink, in their order.

@@ -102,7 +102,8 @@ func TestTableRefuses(t *testing.T) {
 	table := columns.TableOf[observed](schema.HopObservations)
 	var items columns.Arena
 	items.Add(nil)
-	if err := table.WriteOrdered(failing{}, make([]observed, 1), []int32{0}, &items); !errors.Is(err, io.ErrShortWrite) {
+	if err := table.WriteOrdered(failing{}, make([]observed, 1), []int32{0}, &items); !errors.Is(
+		err, io.ErrShortWrite) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -81,7 +81,8 @@ func read(file io.ReaderAt, size int64) ([]byte, error) {
 		return nil, fault("it does not end with %s", magic)
 	}
 	length := int64(binary.LittleEndian.Uint32(tail[:4]))
-	if most := size - tailBytes - int64(len(magic)); length > most {
+	most := size - tailBytes - int64(len(magic))
+	if length > most {
 		return nil, fault("a footer of %d bytes in a file of %d", length, size)
 	}
 	data := make([]byte, length)
@@ -163,7 +164,8 @@ func (w *walker) structure(s *shape, depth int) error {
 		if kind == typeStop {
 			return nil
 		}
-		if step := head >> 4; step > 0 {
+		step := head >> 4
+		if step > 0 {
 			id += int16(step)
 		} else {
 			n, err := w.varint()
@@ -233,7 +235,8 @@ func (w *walker) list(of *shape, depth int) error {
 	if err != nil {
 		return err
 	}
-	kind, n := head&15, uint64(head>>4)
+	kind := head & 15
+	n := uint64(head >> 4)
 	if n == 15 {
 		if n, err = w.varint(); err != nil {
 			return err
@@ -243,7 +246,8 @@ func (w *walker) list(of *shape, depth int) error {
 	if kind == typeStruct {
 		least = of.leastBytes
 	}
-	if most := uint64(len(w.rest) / max(1, least)); n > most {
+	most := uint64(len(w.rest) / max(1, least))
+	if n > most {
 		return fault("its footer declares a list of %d elements, and %d bytes are left", n, len(w.rest))
 	}
 	for range n {

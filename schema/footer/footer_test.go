@@ -22,7 +22,8 @@ type row struct {
 func valid(t testing.TB, rows int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := parquet.NewGenericWriter[row](&b, parquet.KeyValueMetadata("key", "value"), parquet.MaxRowsPerRowGroup(10))
+	w := parquet.NewGenericWriter[row](&b, parquet.KeyValueMetadata("key", "value"),
+		parquet.MaxRowsPerRowGroup(10))
 	for i := range rows {
 		if _, err := w.Write([]row{{int64(i), fmt.Sprint(i % 7), make([]float64, i%3)}}); err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ func TestFind(t *testing.T) {
 		{"caf", "no scenario", "no scenario"},
 		{"twice", "feed000000000000", `0123ffff00000000 of today ("twice"), feed`}, // the last, and a note
 		{"", "is empty", "is empty"},
-		{"basf", `lake; it holds cafe0000deadbeef ("base")`, "lake; it holds cafe0000deadbeef"}, {"cafe00", "cafe0000deadbeef", "whole ids and names only"},
+		{"basf", `lake; it holds cafe0000deadbeef ("base")`, "lake; it holds cafe0000deadbeef"},
+		{"cafe00", "cafe0000deadbeef", "whole ids and names only"},
 	} {
 		for whole, want := range map[bool]string{false: c.part, true: c.full} {
 			at, note, err := names.Find("scenario", c.asked, "lake", all, whole)

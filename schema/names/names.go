@@ -122,8 +122,8 @@ func Find(kind, asked, where string, all []Thing, whole bool) (at int, note stri
 		}
 	}
 	if named {
-		return found[last], fmt.Sprintf("%q is the name of %d %ss, and means the newest, %s; an older one is named by its "+
-			"id: %s", asked, last+1, kind, several[last].ID, several[last-1].ID), nil
+		return found[last], fmt.Sprintf("%q is the name of %d %ss, and means the newest, %s; an older one is "+
+			"named by its id: %s", asked, last+1, kind, several[last].ID, several[last-1].ID), nil
 	}
 	return 0, "", fmt.Errorf("%q may be any of %s in %s: give the whole id", asked, list(asked, several), where)
 }

@@ -192,7 +192,8 @@ func Verbatim(text string) (string, error) { return text, nil }
 
 // ReadQuantity returns a reader of a number with a unit. The value, in the base unit, must be from lo to hi.
 func ReadQuantity(to *int64, of []units.Unit, lo, hi int64) func(Field) error {
-	return ReadBounded(to, func(text string) (int64, error) { return units.Parse(text, of) }, lo, hi, units.Base(of))
+	return ReadBounded(to, func(text string) (int64, error) { return units.Parse(text, of) }, lo, hi,
+		units.Base(of))
 }
 
 // ReadBounded returns a reader of a value that must be from lo to hi. base is the unit in errors.

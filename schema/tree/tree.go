@@ -190,7 +190,8 @@ func Unmarshal(data []byte, to any) error {
 		want = "a number"
 	}
 	line := 1 + bytes.Count(data[:min(int(wrong.Offset), len(data))], []byte("\n"))
-	return fmt.Errorf("line %d: %s is of JSON type %s, want %s", line, cmp.Or(wrong.Field, "a value"), wrong.Value, want)
+	return fmt.Errorf("line %d: %s is of JSON type %s, want %s", line, cmp.Or(wrong.Field, "a value"),
+		wrong.Value, want)
 }
 
 // jsonTypes has the JSON types, in words, of kinds of Go other than numbers.

@@ -45,7 +45,8 @@ func TestErrors(t *testing.T) {
 	if _, err := tree.YAML("f", []byte(long)); err != nil {
 		t.Errorf("long lists: %v", err)
 	}
-	if _, err := tree.YAML("f", []byte("a: 1\n---\nb: 2\n")); err == nil || !strings.HasPrefix(err.Error(), "f:3: ") {
+	if _, err := tree.YAML("f", []byte("a: 1\n---\nb: 2\n")); err == nil ||
+		!strings.HasPrefix(err.Error(), "f:3: ") {
 		t.Errorf("two documents: %v", err)
 	}
 }
@@ -56,7 +57,8 @@ func TestManyKeys(t *testing.T) {
 	for i := range 20_000 {
 		fmt.Fprintf(&text, "\"k%d\": 1, ", i)
 	}
-	top, bad := tree.JSON("many.json", []byte("{"+text.String()+strings.Repeat("\"a\": 1, ", 20_000)+"\"A\": 1}"))
+	top, bad := tree.JSON("many.json",
+		[]byte("{"+text.String()+strings.Repeat("\"a\": 1, ", 20_000)+"\"A\": 1}"))
 	var a, reads int
 	err := top.Object(tree.Keys{"a": func(f tree.Field) error { reads++; return tree.ReadInt(&a, 0, 1)(f) }})
 	if bad != nil || err == nil || reads != 1 || strings.Count(err.Error(), "is given twice") != 20_000 {
@@ -70,7 +72,8 @@ func TestUnmarshal(t *testing.T) {
 	for text, want := range map[string]string{"[1]": "line 1: a value is of JSON type array, want an object",
 		"{\n\"a\": {\"Hops\": \"x\"}}":     "line 2: Hops is of JSON type string, want a list",
 		"{\"a\": {\"Hops\": [\n\n\"x\"]}}": "want a number"} {
-		if err := tree.Unmarshal([]byte(text), &to); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go") {
+		if err := tree.Unmarshal([]byte(text), &to); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "Go") {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

@@ -13,7 +13,8 @@ func Example() {
 	fmt.Println(units.Parse("0.5ns", units.Duration))
 	fmt.Println(units.ParseShare("12.5%"))
 	fmt.Println(units.Human(34_000_000))
-	for _, date := range []string{"1970-01-01T00:00:01.5Z", "1970-01-01 00:00:02", "1970-01-01 01:00:03+01:00", "1969-12-31 23:00:00Z"} {
+	for _, date := range []string{"1970-01-01T00:00:01.5Z", "1970-01-01 00:00:02", "1970-01-01 01:00:03+01:00",
+		"1969-12-31 23:00:00Z"} {
 		fmt.Println(units.ParseDate(date))
 	}
 	// Output:

@@ -20,7 +20,8 @@ type Unit struct {
 // Units that Parse accepts, the largest first.
 var (
 	// Lengths are in multiples of the base unit, so that inches and feet are whole numbers.
-	Length   = []Unit{{"km", 1e6}, {"cm", 10}, {"mm", 1}, {"m", 1000}, {"ft", 304.8}, {"in", 25.4}, {"mi", 1609344}}
+	Length = []Unit{{"km", 1e6}, {"cm", 10}, {"mm", 1}, {"m", 1000}, {"ft", 304.8}, {"in", 25.4},
+		{"mi", 1609344}}
 	Duration = []Unit{{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"μs", 1e3}, {"ms", 1e6}, {"s", 1e9}}
 	Bytes    = []Unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 		{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}

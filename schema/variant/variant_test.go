@@ -115,7 +115,8 @@ func TestConfidenceOfWindows(t *testing.T) {
 	if v.String() != "exact-sampled-3" || v.Confidence() != 95 || !v.Sampled() || !v.WholeNetwork() {
 		t.Errorf("%s: confidence %g, sampled %t", v, v.Confidence(), v.Sampled())
 	}
-	if v = v.OfWindows(4, 99); v.String() != "exact-sampled-4-confidence-99%" || v.Confidence() != 99 {
+	v = v.OfWindows(4, 99)
+	if v.String() != "exact-sampled-4-confidence-99%" || v.Confidence() != 99 {
 		t.Errorf("%s: confidence %g", v, v.Confidence())
 	}
 }

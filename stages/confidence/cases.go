@@ -75,13 +75,15 @@ func (c CaseSlowdowns) Quantile(bin int, p float64) (slowdown float64, ok bool) 
 
 // quantile returns the cell at a quantile.
 func (c CaseSlowdowns) quantile(bin int, p float64) (cell int, ok bool) {
-	cells, total := c.cells(bin), int64(0)
+	cells := c.cells(bin)
+	total := int64(0)
 	for _, cell := range cells {
 		total += c[cell]
 	}
 	want := int64(math.Ceil(p * float64(total)))
 	for _, cell := range cells {
-		if want -= c[cell]; want <= 0 {
+		want -= c[cell]
+		if want <= 0 {
 			return int(cell.Cell), total > 0
 		}
 	}

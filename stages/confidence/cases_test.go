@@ -13,7 +13,9 @@ import (
 func TestMethodPart(t *testing.T) {
 	const flows = 20_000
 	slow := func(i int) float64 { return 1 + float64(i%100)/10 }
-	agree, half, other := CaseSlowdowns{}, CaseSlowdowns{}, CaseSlowdowns{}
+	agree := CaseSlowdowns{}
+	half := CaseSlowdowns{}
+	other := CaseSlowdowns{}
 	for i := range flows {
 		agree.Count(500, slow(i))
 		if i%2 == 0 {
@@ -42,10 +44,12 @@ func TestMethodPart(t *testing.T) {
 		rows := x.Rows()
 		for _, r := range rows {
 			m := r.Method
-			if m == nil || math.Abs(m.Disagreement-c.off) > 2*intervalStep || m.WorkloadLo < r.Lo || m.WorkloadHi > r.Hi {
+			if m == nil || math.Abs(m.Disagreement-c.off) > 2*intervalStep || m.WorkloadLo < r.Lo ||
+				m.WorkloadHi > r.Hi {
 				t.Fatalf("%s: %+v %+v", c.name, r, m)
 			}
-			if want := methodFactor*c.off + methodBase*(1-1/r.Estimate); math.Abs(m.Error-want) > 3*methodFactor*intervalStep {
+			want := methodFactor*c.off + methodBase*(1-1/r.Estimate)
+			if math.Abs(m.Error-want) > 3*methodFactor*intervalStep {
 				t.Errorf("%s: %+v, want an error of %g", c.name, m, want)
 			}
 		}
@@ -54,10 +58,12 @@ func TestMethodPart(t *testing.T) {
 	if err := x.Read(made(t, slow, flows).Read()); err != nil {
 		t.Fatal(err)
 	}
-	if rows := x.Rows(); rows[0].Method != nil {
+	rows := x.Rows()
+	if rows[0].Method != nil {
 		t.Errorf("without other cases: %+v", rows[0])
 	}
-	if m := methodError(1, 0); m != 0 {
+	m := methodError(1, 0)
+	if m != 0 {
 		t.Errorf("ideal flows are off by %g", m)
 	}
 }

@@ -347,7 +347,8 @@ func (x *Intervals) Rows() []Interval {
 
 func (x *Intervals) interval(c cumulative, row *Interval) {
 	at := c.cellOfAll(row.Quantile)
-	lo, hi := at, at
+	lo := at
+	hi := at
 	for from := 0; from < len(x.weights); from += bootstraps {
 		var cells []int
 		for i := range bootstraps {
@@ -357,7 +358,8 @@ func (x *Intervals) interval(c cumulative, row *Interval) {
 		}
 		slices.Sort(cells)
 		outside := len(cells) * 25 / 1000 // at either end
-		lo, hi = min(lo, cells[outside]), max(hi, cells[len(cells)-1-outside])
+		lo = min(lo, cells[outside])
+		hi = max(hi, cells[len(cells)-1-outside])
 	}
 	row.Estimate, row.Lo, row.Hi = cells.Slowdown(at, 0.5), cells.Slowdown(lo, 0), cells.Slowdown(hi, 1)
 	row.Warning = intervalWarning(row)
@@ -431,9 +433,12 @@ func (c cumulative) upTo(cell int, weights *blockWeights) (sum int64) {
 func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell int, ok bool) {
 	total := c.upTo(len(c)-1, weights)
 	want := int64(math.Ceil(p * float64(total)))
-	lo, hi, step := near, near, 1
+	lo := near
+	hi := near
+	step := 1
 	for ; hi < len(c)-1 && c.upTo(hi, weights) < want; step *= 2 {
-		lo, hi = hi+1, min(hi+step, len(c)-1)
+		lo = hi + 1
+		hi = min(hi+step, len(c)-1)
 	}
 	for ; lo > 0 && c.upTo(lo-1, weights) >= want; step *= 2 {
 		lo, hi = max(lo-step, 0), lo-1
@@ -461,11 +466,13 @@ func quantileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100
 // intervalWarning says why the workload is too short for a percentile, or returns "".
 func intervalWarning(row *Interval) string {
 	name := quantileName(row.Quantile)
-	if beyond := math.Round(float64(row.Flows)*(1-row.Quantile)*1000) / 1000; beyond < fewBeyond {
-		return fmt.Sprintf("%s: only %d flows are above it; %.0f flows are enough for an interval", name, int64(beyond),
-			math.Round(fewBeyond/(1-row.Quantile)))
+	beyond := math.Round(float64(row.Flows)*(1-row.Quantile)*1000) / 1000
+	if beyond < fewBeyond {
+		return fmt.Sprintf("%s: only %d flows are above it; %.0f flows are enough for an interval", name,
+			int64(beyond), math.Round(fewBeyond/(1-row.Quantile)))
 	}
-	if wide := (row.Hi - row.Lo) / row.Estimate; wide > wideInterval {
+	wide := (row.Hi - row.Lo) / row.Estimate
+	if wide > wideInterval {
 		return fmt.Sprintf("%s: its interval is %.0f%% wide", name, 100*wide)
 	}
 	return ""
@@ -486,8 +493,11 @@ func Record(rows []Interval) arrow.Record {
 		if r.By == ByVNet || r.By == ByServiceVNet {
 			row["vnet"] = r.VNet
 		}
-		if m := r.Method; m != nil {
-			row["workload_lo"], row["workload_hi"], row["method_error"] = m.WorkloadLo, m.WorkloadHi, m.Error
+		m := r.Method
+		if m != nil {
+			row["workload_lo"] = m.WorkloadLo
+			row["workload_hi"] = m.WorkloadHi
+			row["method_error"] = m.Error
 		}
 		return row
 	})

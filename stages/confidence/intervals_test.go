@@ -18,8 +18,9 @@ func made(t *testing.T, slowdown func(i int) float64, flows int) *tables.Memory 
 	t.Helper()
 	rows := make([]tables.SlowdownRow, flows)
 	for i := range rows {
-		rows[i] = tables.SlowdownRow{FlowID: int64(i), FlowRow: int64(i), Labels: workload.Labels{Service: "web", VNet: []string{"red", "blue"}[i%2]},
-			SizeBytes: 500, StartNS: int64(i) * 1000, Hops: 2, IdealNS: 1, FCTNS: 20_000, Slowdown: slowdown(i)}
+		rows[i] = tables.SlowdownRow{FlowID: int64(i), FlowRow: int64(i),
+			Labels: workload.Labels{Service: "web", VNet: []string{"red", "blue"}[i%2]}, SizeBytes: 500,
+			StartNS: int64(i) * 1000, Hops: 2, IdealNS: 1, FCTNS: 20_000, Slowdown: slowdown(i)}
 	}
 	var out tables.Memory
 	if err := tables.Slowdowns.Write(&out, rows); err != nil {
@@ -54,7 +55,8 @@ func intervalOf(t *testing.T, rows []Interval, by GroupBy, service, bin string, 
 func TestIntervalsCover(t *testing.T) {
 	const trials, flows = 40, 4000
 	for name, together := range map[string]int{"independent": 1, "in bursts": 25} {
-		misses, wide := 0, 0.0
+		misses := 0
+		wide := 0.0
 		for trial := range trials {
 			rng := rand.New(rand.NewPCG(uint64(trial), 7))
 			var x float64
@@ -65,7 +67,8 @@ func TestIntervalsCover(t *testing.T) {
 				return x
 			}, flows)
 			at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.9)
-			if want := 1 + math.Log(10); want < at.Lo || want > at.Hi {
+			want := 1 + math.Log(10)
+			if want < at.Lo || want > at.Hi {
 				misses++
 			}
 			wide += (at.Hi - at.Lo) / trials
@@ -100,14 +103,17 @@ func TestIntervalGroups(t *testing.T) {
 			r.Lo > want*(1+intervalStep) || r.Hi < want*(1-intervalStep) {
 			t.Errorf("%+v, want %g", r, want)
 		}
-		if half := r.By == ByVNet || r.By == ByServiceVNet; half && r.Flows != flows/2 || !half && r.Flows != flows {
+		half := r.By == ByVNet || r.By == ByServiceVNet
+		if half && r.Flows != flows/2 || !half && r.Flows != flows {
 			t.Errorf("%+v", r)
 		}
-		if short := r.Quantile == 0.999; short != strings.HasPrefix(r.Warning, "p99.9: only ") {
+		short := r.Quantile == 0.999
+		if short != strings.HasPrefix(r.Warning, "p99.9: only ") {
 			t.Errorf("%+v", r)
 		}
 	}
-	if a, b := rows, intervalsOf(t, slow, flows); !slices.Equal(a, b) {
+	a, b := rows, intervalsOf(t, slow, flows)
+	if !slices.Equal(a, b) {
 		t.Error("the result differs from run to run")
 	}
 }
@@ -120,7 +126,8 @@ func TestIntervalWarnings(t *testing.T) {
 		}
 		return 1
 	}, 100_000)
-	if at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.5); at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 ||
+	at := intervalOf(t, rows, ByNothing, "", sizebin.All, 0.5)
+	if at.Estimate != 1 || at.Lo != 1 || at.Hi != 1 ||
 		at.Warning != "" {
 		t.Errorf("%+v", at)
 	}
@@ -129,7 +136,8 @@ func TestIntervalWarnings(t *testing.T) {
 		t.Errorf("%+v", at)
 	}
 	if at := intervalOf(t, intervalsOf(t, func(int) float64 { return 2 }, 1), ByNothing, "", sizebin.All,
-		0.99); at.Warning != "p99: only 0 flows are above it; 10000 flows are enough for an interval" || at.Lo > 2 || at.Hi < 2 {
+		0.99); at.Warning != "p99: only 0 flows are above it; 10000 flows are enough for an interval" ||
+		at.Lo > 2 || at.Hi < 2 {
 		t.Errorf("one flow: %+v", at)
 	}
 }
@@ -139,7 +147,8 @@ func TestIntervalLabelsAreBounded(t *testing.T) {
 	x := New(0, 1, nil)
 	of := func(i int) workload.Labels { return workload.Labels{Service: strconv.Itoa(i), VNet: strconv.Itoa(i)} }
 	for i := range 2 * intervalLabels * intervalLabels {
-		if got, want := len(x.groupsOf(of(i))), 1; i >= intervalLabels && got != want || i < intervalLabels && got != 4 {
+		got, want := len(x.groupsOf(of(i))), 1
+		if i >= intervalLabels && got != want || i < intervalLabels && got != 4 {
 			t.Fatalf("flow %d belongs to %d groups", i, got)
 		}
 	}

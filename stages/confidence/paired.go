@@ -28,7 +28,9 @@ func NewSample(rows []int64, values []float64) *Sample {
 	for i := range ranks {
 		ranks[i] = int32(i)
 	}
-	slices.SortFunc(ranks, func(a, b int32) int { return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(ranks, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(a, b))
+	})
 	return &Sample{rows, values, ranks}
 }
 
@@ -54,7 +56,8 @@ type Change struct {
 // replicate. A flow has the same weight in both samples, so that common parts cancel.
 func Changes(from, to *Sample, quantiles []float64) []Change {
 	relative := make([][]float64, len(quantiles))
-	ofFrom, ofTo := newWeights(from.Rows), newWeights(to.Rows)
+	ofFrom := newWeights(from.Rows)
+	ofTo := newWeights(to.Rows)
 	if slices.Equal(from.Rows, to.Rows) {
 		ofFrom = ofTo
 	}
@@ -63,14 +66,16 @@ func Changes(from, to *Sample, quantiles []float64) []Change {
 		if ofFrom != ofTo {
 			ofFrom.next(replicate)
 		}
-		a, b := ofFrom.quantiles(from, quantiles), ofTo.quantiles(to, quantiles)
+		a := ofFrom.quantiles(from, quantiles)
+		b := ofTo.quantiles(to, quantiles)
 		for q := range quantiles {
 			relative[q] = append(relative[q], b[q]/a[q]-1)
 		}
 	}
 	changes := make([]Change, len(quantiles))
 	for q, p := range quantiles {
-		a, b := from.Quantile(p), to.Quantile(p)
+		a := from.Quantile(p)
+		b := to.Quantile(p)
 		slices.Sort(relative[q])
 		outside := pairedReplicates * 25 / 1000 // at either end
 		changes[q] = Change{a, b, b/a - 1, relative[q][outside], relative[q][pairedReplicates-1-outside]}
@@ -107,7 +112,8 @@ func (w *weights) next(replicate int) {
 // quantiles returns the quantiles of a sample with the weights of the current replicate.
 func (w *weights) quantiles(s *Sample, quantiles []float64) []float64 {
 	out := make([]float64, len(quantiles))
-	q, seen := 0, 0
+	q := 0
+	seen := 0
 	for _, i := range s.ranks {
 		seen += int(w.weight[i])
 		for q < len(out) && float64(seen) >= quantiles[q]*float64(w.total) && seen > 0 {

@@ -14,11 +14,13 @@ func poissonOne(u uint64) uint8 {
 
 // poissonCDF is the distribution function of Poisson(1) in units of 2^-64.
 var poissonCDF = func() (cdf [16]uint64) {
-	p, sum := math.Exp(-1), 0.0
+	p := math.Exp(-1)
+	sum := 0.0
 	for k := range cdf {
 		sum += p
 		p /= float64(k + 1)
-		if cdf[k] = math.MaxUint64; sum < 1 {
+		cdf[k] = math.MaxUint64
+		if sum < 1 {
 			cdf[k] = uint64(sum * 0x1p64)
 		}
 	}

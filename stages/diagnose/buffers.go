@@ -94,7 +94,8 @@ const (
 )
 
 // NewOverflow reads table link_stats of the last link cases. rooms is the result of exact.Rooms.
-func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stats schema.Batches) (*Overflow, error) {
+func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stats schema.Batches) (*Overflow,
+	error) {
 	n := m.Network
 	o := &Overflow{
 		net: n, links: make([]overflowLink, len(n.Links)), full: map[int32][]int32{}, into: map[int32][]int32{},
@@ -110,13 +111,15 @@ func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stat
 	var queues []queueSlot
 	err := columns.Each(stats, func(r *crowdedRow) error {
 		if r.Link < 0 || int(r.Link) >= len(rooms) || len(r.AtNS) != len(r.Bytes) {
-			return fmt.Errorf("link_stats: link %d, with %d queues at %d times, is not in the topology, which has %d links",
+			return fmt.Errorf("link_stats: link %d, with %d queues at %d times, is not in the topology, which has %d "+
+				"links",
 				r.Link, len(r.Bytes), len(r.AtNS), len(rooms))
 		}
 		o.links[r.Link].longestB = r.Longest
 		for i, at := range r.AtNS {
 			slot := int64(at) / linkcase.CrowdSlotNS * linkcase.CrowdSlotNS
-			queues = append(queues, queueSlot{r.Link, float64(slot), r.Bytes[i], 0, float64(n.Links[r.Link].BandwidthBps) / 8e9})
+			queues = append(queues, queueSlot{r.Link, float64(slot), r.Bytes[i], 0,
+				float64(n.Links[r.Link].BandwidthBps) / 8e9})
 		}
 		return nil
 	})
@@ -132,7 +135,8 @@ func NewOverflow(m *step.Model, rooms []int64, loads *route.Loads, w Waits, stat
 			continue
 		}
 		for _, q := range o.fill(slot) {
-			if to := &o.links[q.link]; len(to.full) == 0 {
+			to := &o.links[q.link]
+			if len(to.full) == 0 {
 				o.full[n.Links[q.link].Src] = append(o.full[n.Links[q.link].Src], q.link)
 			}
 			o.links[q.link].full = append(o.links[q.link].full, q)
@@ -153,7 +157,8 @@ func (o *Overflow) fill(queues map[int32]queueSlot) (full []queueSlot) {
 	for range pauseSwitches {
 		full = full[:0]
 		sorted := slices.SortedFunc(maps.Values(all), func(a, b queueSlot) int {
-			return cmp.Or(cmp.Compare(switchOf(a), switchOf(b)), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.link, b.link))
+			return cmp.Or(cmp.Compare(switchOf(a), switchOf(b)), cmp.Compare(b.bytes, a.bytes),
+				cmp.Compare(a.link, b.link))
 		})
 		for from, to := 0, 0; from < len(sorted); from = to {
 			for to = from; to < len(sorted) && switchOf(sorted[to]) == switchOf(sorted[from]); to++ {
@@ -167,7 +172,8 @@ func (o *Overflow) fill(queues map[int32]queueSlot) (full []queueSlot) {
 		for _, q := range full {
 			before := o.into[switchOf(q)]
 			for _, id := range before {
-				if x := all[id]; id != topology.Reverse(q.link) {
+				x := all[id]
+				if id != topology.Reverse(q.link) {
 					bytes := x.bytes + (q.bytes-q.roomB)/float64(len(before))
 					all[id] = queueSlot{id, q.atNS, bytes, 0, min(q.rate, cmp.Or(x.rate, q.rate))}
 				}
@@ -217,14 +223,21 @@ func (q *overflowLink) during(fromNS, toNS float64) []queueSlot {
 
 // dropped returns how much later a flow finishes because of drops, in ns.
 func (o *Overflow) dropped(f *overflowed) (laterNS float64) {
-	start, end := float64(f.of.Start), float64(f.of.Start+f.of.FCT)
-	timeoutNS, tripNS, lost := 0.0, 0.0, false
+	start := float64(f.of.Start)
+	end := float64(f.of.Start + f.of.FCT)
+	timeoutNS := 0.0
+	tripNS := 0.0
+	lost := false
 	for i := range f.hops {
 		h := &f.hops[i]
-		q, l := &o.links[h.LinkID], &o.net.Links[h.LinkID]
-		longest, last, rate := float64(h.LongestNS), h.WaitNS, float64(l.BandwidthBps)/8e9
+		q := &o.links[h.LinkID]
+		l := &o.net.Links[h.LinkID]
+		longest := float64(h.LongestNS)
+		last := h.WaitNS
+		rate := float64(l.BandwidthBps) / 8e9
 		if o.waits == DelayAsWait {
-			longest, last = h.DelayNS, h.DelayNS
+			longest = h.DelayNS
+			last = h.DelayNS
 		}
 		timeoutNS += 2 * q.roomB / rate // as in network.timeoutPS
 		tripNS += float64(2 * l.DelayNS)
@@ -275,7 +288,8 @@ func (o *Overflow) add(f *overflowed) {
 		later = o.paused
 	}
 	laterNS := later(f)
-	if o.flows++; laterNS > 0 {
+	o.flows++
+	if laterNS > 0 {
 		o.hit++
 	}
 	o.estimate.Count(f.of.Size, f.of.Slowdown)
@@ -288,7 +302,8 @@ func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 	if o == nil {
 		return nil
 	}
-	rise, quantile := 0.0, 0.0
+	rise := 0.0
+	quantile := 0.0
 	for _, p := range confidence.Quantiles {
 		estimate, _ := o.estimate.Quantile(sizebin.Count, p)
 		limited, _ := o.limited.Quantile(sizebin.Count, p)
@@ -307,10 +322,12 @@ func (o *Overflow) warnings(n *topology.Network) (out []Warning) {
 			continue
 		}
 		out = append(out, Warning{"buffers", rise, overflowRise, q.id, fmt.Sprintf(
-			"the queue of %s (link %d) is longer than its switch's buffer has room for, at most %.0f bytes, in %d slots of %v in %v "+
-				"(the longest has %d): drops and pauses are not in the estimate, concern %d of %d flows, and may raise p%g of all by "+
-				"%.0f%%, or more; use --estimator exact", n.LinkName(q.id), q.id, q.roomB, len(q.full),
-			time.Duration(linkcase.CrowdSlotNS), time.Duration(o.spanNS), q.longestB, o.hit, o.flows, 100*quantile, 100*rise)})
+			"the queue of %s (link %d) is longer than its switch's buffer has room for, at most %.0f bytes, in %d "+
+				"slots of %v in %v (the longest has %d): drops and pauses are not in the estimate, concern %d of %d "+
+				"flows, and may raise p%g of all by %.0f%%, or more; use --estimator exact", n.LinkName(q.id), q.id,
+			q.roomB, len(q.full),
+			time.Duration(linkcase.CrowdSlotNS), time.Duration(o.spanNS), q.longestB, o.hit, o.flows, 100*quantile,
+			100*rise)})
 	}
 	return out
 }

@@ -220,8 +220,8 @@ func TestRiseOfAPercentile(t *testing.T) {
 	b := network.BufferParams{SwitchBytes: 200_000, Alpha: 1}
 	for later, want := range map[int64]string{
 		73_000: "",
-		77_000: "may raise p90 of all by 8%", 600_000: "in 1 slots of 10µs in 10ms (the longest has 150000): drops and pauses are not in the estimate, concern 2 of 4 " +
-			"flows, and may raise p90 of all by 60%",
+		77_000: "may raise p90 of all by 8%", 600_000: "in 1 slots of 10µs in 10ms (the longest has 150000): " +
+			"drops and pauses are not in the estimate, concern 2 of 4 flows, and may raise p90 of all by 60%",
 	} {
 		o := overflowOf(t, b, map[int32][][2]float64{7: {{30_000, 150_000}}})
 		for i := range int64(4) {

@@ -104,7 +104,8 @@ func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error 
 	}
 	t.Note(f.Watch.TailLink(), -1)
 	found := slices.Concat(f.Watch.Warnings(), e.Warnings(m, f), mixed, InputWarnings(m, loads, remarks))
-	rows, warnings := confidence.Record(f.Intervals), Record(found)
+	rows := confidence.Record(f.Intervals)
+	warnings := Record(found)
 	defer rows.Release()
 	defer warnings.Release()
 	return errors.Join(t.Sink(schema.Intervals).Write(rows), t.Sink(schema.Warnings).Write(warnings))
@@ -113,7 +114,8 @@ func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error 
 // remarks returns the remarks about the flows, and about events that begin after all flows have finished. If
 // flows wait for others, it sets the end time of the loads, because the offered load depends on what the
 // network delivers.
-func (e *Estimate) remarks(m *step.Model, t step.Task, w step.Workload, loads *route.Loads) ([]string, error) {
+func (e *Estimate) remarks(m *step.Model, t step.Task, w step.Workload, loads *route.Loads) ([]string,
+	error) {
 	if !w.Closed && len(m.Moves.LateEvents(m.Network, w.LastStartNS)) == 0 {
 		return w.Notes, nil
 	}
@@ -160,7 +162,8 @@ func (r *reader) readOverflow() error {
 }
 
 // eachChunk calls do with the slowdowns of each chunk of flows.
-func (r *reader) eachChunk(ctx context.Context, do func(flows step.Range, slowdowns schema.Batches) error) error {
+func (r *reader) eachChunk(ctx context.Context,
+	do func(flows step.Range, slowdowns schema.Batches) error) error {
 	for n, flows := range r.task.Tasks(r.Slowdowns) {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -129,7 +129,8 @@ func tail(t *testing.T, loads *route.Loads, flows []tables.SlowdownRow,
 func TestSmallWindows(t *testing.T) {
 	for lost, want := range map[int64]string{
 		199: "",
-		200: "the window is smaller than the paths of 2% of the flows need, which makes 1% of all FCT, most from host 2 to host 3;",
+		200: "the window is smaller than the paths of 2% of the flows need, which makes 1% of all FCT, most from " +
+			"host 2 to host 3;",
 	} {
 		var flows []tables.SlowdownRow
 		for i := range int64(100) {
@@ -236,12 +237,12 @@ func TestDisagreementsByHand(t *testing.T) {
 		want string
 	}{
 		{[]confidence.Interval{row(sizebin.All, 10_000, 0.999, 0.11)},
-			"p99.9 of all flows is estimated at 2.000, and is 2.220 by the link cases where they wait longest (+11%): the " +
-				"estimate is probably too low there"},
+			"p99.9 of all flows is estimated at 2.000, and is 2.220 by the link cases where they wait longest " +
+				"(+11%): the estimate is probably too low there"},
 		{[]confidence.Interval{row(sizebin.All, 1001, 0.99, 0.1), row(sizebin.All, 1001, 0.99, -0.3),
 			row(sizebin.All, 5000, 0.9, 0.2)},
-			"p99 of all flows is estimated at 2.000, and is 1.400 by the link cases where they wait longest (-30%): the " +
-				"estimate is probably too high there"},
+			"p99 of all flows is estimated at 2.000, and is 1.400 by the link cases where they wait longest (-30%): " +
+				"the estimate is probably too high there"},
 		{[]confidence.Interval{row(sizebin.All, 20, 0.5, 0.1)}, "p50 of all flows is estimated"},
 		{[]confidence.Interval{row(sizebin.All, 19, 0.5, 0.5)}, ""},
 		{[]confidence.Interval{row(sizebin.All, 5000, 0.5, 0.099)}, ""},

@@ -95,12 +95,14 @@ func OfLinkCases(kind string) bool { return kind != aboutFlows && kind != aboutL
 // InputWarnings returns a warning for each link with a long delay whose flows start at line rate, the longest
 // delay first, and then the remarks about the flows.
 func InputWarnings(m *step.Model, loads *route.Loads, flows []string) (out []Warning) {
-	n, p := m.Network, &m.Params
+	n := m.Network
+	p := &m.Params
 	for _, l := range n.Links {
 		if l.DelayNS >= longDelayNS && loads.Links[l.ID].Flows > 0 && !p.Transport.Traits().AckClocked {
 			out = append(out, Warning{aboutLongPath, float64(l.DelayNS), longDelayNS, l.ID, fmt.Sprintf(
-				"%s (link %d) has a delay of %v, and senders of %s send at line rate from their first packet, as in a data "+
-					"centre; TCP begins slowly (--transport cubic)", n.LinkName(l.ID), l.ID, time.Duration(l.DelayNS), p.Transport)})
+				"%s (link %d) has a delay of %v, and senders of %s send at line rate from their first packet, as in a "+
+					"data centre; TCP begins slowly (--transport cubic)", n.LinkName(l.ID), l.ID, time.Duration(l.DelayNS),
+				p.Transport)})
 		}
 	}
 	largestFirst(out)
@@ -117,7 +119,8 @@ func largestFirst(rows []Warning) []Warning {
 
 // Overloads returns a warning for each link with an offered load of least or more, the most loaded first.
 func Overloads(m *step.Model, loads *route.Loads, least float64) []Warning {
-	n, p := m.Network, &m.Params
+	n := m.Network
+	p := &m.Params
 	var out []Warning
 	for id := range n.Links {
 		l := &n.Links[id]
@@ -126,9 +129,9 @@ func Overloads(m *step.Model, loads *route.Loads, least float64) []Warning {
 			continue
 		}
 		out = append(out, Warning{"overload", load, least, l.ID, fmt.Sprintf(
-			"%s (link %d) is offered %.0f%% of what it can send (with headers and ACKs, unlike column load): its queue grows "+
-				"for as long as the workload lasts, so slowdowns depend on its length; lower the load, or compare workloads of "+
-				"several lengths", n.LinkName(l.ID), l.ID, 100*load)})
+			"%s (link %d) is offered %.0f%% of what it can send (with headers and ACKs, unlike column load): its "+
+				"queue grows for as long as the workload lasts, so slowdowns depend on its length; lower the load, or "+
+				"compare workloads of several lengths", n.LinkName(l.ID), l.ID, 100*load)})
 	}
 	return largestFirst(out)
 }
@@ -147,15 +150,18 @@ func offered(l *route.Loads, p *simkernel.Params, link topology.Link) float64 {
 // unusualTransport returns a warning if link cases are known to be inaccurate for the transport or its
 // constants.
 func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
-	n, p := m.Network, &m.Params
+	n := m.Network
+	p := &m.Params
 	row := func(measure, threshold float64, format string, args ...any) []Warning {
-		return []Warning{{"transport", measure, threshold, -1, fmt.Sprintf(format, args...) + "; use --estimator exact"}}
+		return []Warning{{"transport", measure, threshold, -1, fmt.Sprintf(format, args...) +
+			"; use --estimator exact"}}
 	}
 	if p.Transport != simkernel.DCTCP {
-		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not settle: "+
-			"percentiles were off by up to 24%%", p.Transport)
+		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not "+
+			"settle: percentiles were off by up to 24%%", p.Transport)
 	}
-	acks, window := 0.0, 0.0
+	acks := 0.0
+	window := 0.0
 	for id := range n.Links {
 		l := &n.Links[id]
 		if loads.Links[id].Flows == 0 {
@@ -172,11 +178,11 @@ func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 	}
 	switch {
 	case window > largeWindow:
-		return row(window, largeWindow, "the window is %.0f times what fits between two hosts of one rack: p99 was 23%% "+
-			"too low at 69 times", window)
+		return row(window, largeWindow, "the window is %.0f times what fits between two hosts of one rack: p99 "+
+			"was 23%% too low at 69 times", window)
 	case acks > largeACKs:
-		return row(acks, largeACKs, "ACKs have %.0f%% of the size of full data packets, and link cases know only their "+
-			"mean rate: p99 of a flow size was off by 9%% at 20%%, and by 22%% at 48%%", 100*acks)
+		return row(acks, largeACKs, "ACKs have %.0f%% of the size of full data packets, and link cases know only "+
+			"their mean rate: p99 of a flow size was off by 9%% at 20%%, and by 22%% at 48%%", 100*acks)
 	}
 	return nil
 }
@@ -213,7 +219,8 @@ type psSum struct{ high, low uint64 }
 
 func (s *psSum) add(ps uint64) {
 	low, carry := bits.Add64(s.low, ps, 0)
-	s.high, s.low = s.high+carry, low
+	s.high = s.high + carry
+	s.low = low
 }
 
 func (s psSum) float() float64 { return float64(s.high)*0x1p64 + float64(s.low) }
@@ -225,9 +232,11 @@ type spread struct {
 }
 
 // NewTailWatch returns a TailWatch for an estimate with these tails.
-func NewTailWatch(n *topology.Network, loads *route.Loads, tails confidence.Tails, overflow *Overflow) *TailWatch {
+func NewTailWatch(n *topology.Network, loads *route.Loads, tails confidence.Tails,
+	overflow *Overflow) *TailWatch {
 	loaded := names.Of(n.Links, func(l topology.Link) bool { return loads.Load(l) >= loadedLink })
-	return &TailWatch{net: n, tails: tails, overflow: overflow, loaded: loaded, delays: make([]psSum, len(n.Links))}
+	return &TailWatch{net: n, tails: tails, overflow: overflow, loaded: loaded,
+		delays: make([]psSum, len(n.Links))}
 }
 
 type watchedRow struct {
@@ -253,7 +262,8 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 		if r.Row < firstRow || r.Row >= firstRow+rows {
 			return nil
 		}
-		bin, late := sizebin.Of(r.Size), r.Slowdown > 1
+		bin := sizebin.Of(r.Size)
+		late := r.Slowdown > 1
 		w.chunk[r.Row-firstRow] = watchedFlow{bin: bin, ofAll: late && r.Slowdown >= w.tails.All,
 			ofBin: late && r.Slowdown >= w.tails.Bins[bin]}
 		if w.overflow != nil {
@@ -330,7 +340,8 @@ func (w *TailWatch) addHop(firstRow int64, r *tables.ContributionRow) error {
 // delays at n links.
 func (s *spread) add(f *watchedFlow) {
 	if f.sum > 0 {
-		s.flows, s.links = s.flows+1, s.links+float64(f.sum*f.sum)/f.squares
+		s.flows = s.flows + 1
+		s.links = s.links + float64(f.sum*f.sum)/f.squares
 	}
 }
 
@@ -344,9 +355,11 @@ type TailLink struct {
 // TailLink returns the link that delays the slowest flows most. It considers the flows whose hops Watch has
 // read.
 func (w *TailWatch) TailLink() TailLink {
-	sum, most := 0.0, 0
+	sum := 0.0
+	most := 0
 	for id, delay := range w.delays {
-		if sum += delay.float(); delay.float() > w.delays[most].float() {
+		sum += delay.float()
+		if delay.float() > w.delays[most].float() {
 			most = id
 		}
 	}
@@ -359,9 +372,9 @@ func (w *TailWatch) smallWindows() []Warning {
 		return nil
 	}
 	return []Warning{{"window", share, smallWindow, -1, fmt.Sprintf(
-		"the window is smaller than the paths of %.0f%% of the flows need, which makes %.0f%% of all FCT, most from %s "+
-			"to %s; use --window auto (scenario file: transport.window), which fits it to each path; with TCP, a larger "+
-			"transport.receive_window",
+		"the window is smaller than the paths of %.0f%% of the flows need, which makes %.0f%% of all FCT, most "+
+			"from %s to %s; use --window auto (scenario file: transport.window), which fits it to each path; with "+
+			"TCP, a larger transport.receive_window",
 		100*float64(w.limited)/float64(w.flows), 100*share, w.net.Name(w.worst.Src), w.net.Name(w.worst.Dst))}}
 }
 
@@ -385,8 +398,9 @@ func (w *TailWatch) LoadedTwice() []Warning {
 		return nil
 	}
 	return []Warning{{"loaded twice", share, loadedTwice, -1, fmt.Sprintf(
-		"%.0f%% of the flows cross two links that are loaded above %.0f%%: such links limit each other's traffic, which "+
-			"estimator independent does not know, and the percentiles, p50 above all, tend to be too high; use --estimator flow",
+		"%.0f%% of the flows cross two links that are loaded above %.0f%%: such links limit each other's traffic, "+
+			"which estimator independent does not know, and the percentiles, p50 above all, tend to be too high; use "+
+			"--estimator flow",
 		100*share, 100*loadedLink)}}
 }
 
@@ -407,14 +421,16 @@ func Disagreements(intervals []confidence.Interval) []Warning {
 	if worst == nil || math.Abs(worst.Method.Disagreement) < disagreement {
 		return nil
 	}
-	by, side := worst.Method.Disagreement, "low"
+	by := worst.Method.Disagreement
+	side := "low"
 	if by < 0 {
 		side = "high"
 	}
 	return []Warning{{"disagreement", math.Abs(by), disagreement, -1, fmt.Sprintf(
 		"p%g of all flows%s is estimated at %.3f, and is %.3f by the link cases where they wait longest (%+.0f%%): "+
 			"the estimate is probably too %s there; use --estimator exact",
-		math.Round(1000*worst.Quantile)/10, ofBin(worst.SizeBin), worst.Estimate, worst.Estimate*(1+by), 100*by, side)}}
+		math.Round(1000*worst.Quantile)/10, ofBin(worst.SizeBin), worst.Estimate, worst.Estimate*(1+by), 100*by,
+		side)}}
 }
 
 // ofBin returns a phrase for the size of flows, which is empty for flows of all sizes.
@@ -427,9 +443,11 @@ func ofBin(name string) string {
 
 // SpreadOut returns a warning if the slowest flows, of all or of a size bin, wait at many links.
 func (w *TailWatch) SpreadOut() []Warning {
-	most, of := 0.0, ""
+	most := 0.0
+	of := ""
 	for i, bin := range append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All}) {
-		if links := w.spread[i].links / float64(max(1, w.spread[i].flows)); links > most {
+		links := w.spread[i].links / float64(max(1, w.spread[i].flows))
+		if links > most {
 			most, of = links, ofBin(bin.Name)
 		}
 	}
@@ -437,8 +455,8 @@ func (w *TailWatch) SpreadOut() []Warning {
 		return nil
 	}
 	return []Warning{{"spread", most, spreadLinks, -1, fmt.Sprintf(
-		"the slowest 1%% of flows%s wait at %.1f links of their paths, in the mean: percentiles of size bins and beyond "+
-			"p99 may be off by more than 10%%; use --estimator exact", of, most)}}
+		"the slowest 1%% of flows%s wait at %.1f links of their paths, in the mean: percentiles of size bins and "+
+			"beyond p99 may be off by more than 10%%; use --estimator exact", of, most)}}
 }
 
 // Record returns the rows as a batch of table warnings, which the caller must release.

@@ -125,7 +125,8 @@ func TestLoadedTwice(t *testing.T) {
 func TestSpreadOfNoDelay(t *testing.T) {
 	watch := watched(t, func(int32) float64 { return 0.55 }, func(i int) bool { return i%4 == 0 },
 		func(int) [2]float64 { return [2]float64{} })
-	if found := watch.SpreadOut(); found != nil {
+	found := watch.SpreadOut()
+	if found != nil {
 		t.Errorf("%+v", found)
 	}
 }
@@ -229,7 +230,8 @@ func TestInputWarnings(t *testing.T) {
 	p := simkernel.DefaultParams()
 	got := ""
 	for _, w := range InputWarnings(&step.Model{Network: n, Params: p}, &loads, []string{"a row may be cut"}) {
-		if got += fmt.Sprintf("%s %d, ", w.Kind, w.Link); OfLinkCases(w.Kind) {
+		got += fmt.Sprintf("%s %d, ", w.Kind, w.Link)
+		if OfLinkCases(w.Kind) {
 			t.Errorf("%s is of link cases", w.Kind)
 		}
 	}

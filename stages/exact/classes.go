@@ -10,11 +10,14 @@ import (
 )
 
 // classify defines the traffic classes of an engine and returns a function that returns the class of a flow.
-func classify(engine *network.Network, classes []step.TrafficClass) (of func(*workload.Row) uint8, err error) {
+func classify(engine *network.Network, classes []step.TrafficClass) (of func(*workload.Row) uint8,
+	err error) {
 	if classes == nil {
 		return func(*workload.Row) uint8 { return 0 }, nil
 	}
-	services, vnets, dscps := map[string]uint8{}, map[string]uint8{}, map[int16]uint8{}
+	services := map[string]uint8{}
+	vnets := map[string]uint8{}
+	dscps := map[int16]uint8{}
 	var queues []network.Class
 	for i, c := range classes {
 		queues = append(queues, c.Class)

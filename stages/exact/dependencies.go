@@ -36,14 +36,16 @@ type dependency struct {
 func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader, error) {
 	none := dependencyBounds{math.MaxInt64, math.MaxInt64}
 	d := &dependencyReader{bounds: slices.Repeat([]dependencyBounds{none}, int(flows/dependencyBlock+2))}
-	row, latest := int64(-1), int64(-1) // the current flow, and the last flow that it waits for
+	row := int64(-1)
+	latest := int64(-1) // the current flow, and the last flow that it waits for
 	next := func(to int64) {
 		d.bound(row).heldBy = min(d.bound(row).heldBy, latest)
 		// The flows in between have no dependencies.
 		for free := row + 1; free < to; free = (free/dependencyBlock + 1) * dependencyBlock {
 			d.bound(free).heldBy = 0
 		}
-		row, latest = to, 0
+		row = to
+		latest = 0
 	}
 	err := columns.Each(open(), func(r *dependency) error {
 		if r.Row < row || r.Row >= flows || r.After < 0 || r.After >= flows || r.After == r.Row || r.Delay < 0 {
@@ -59,8 +61,10 @@ func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader
 	})
 	next(flows)
 	for i := len(d.bounds) - 2; i >= 0; i-- {
-		b, later := &d.bounds[i], d.bounds[i+1]
-		b.keepRow, b.heldBy = min(b.keepRow, later.keepRow), min(b.heldBy, later.heldBy)
+		b := &d.bounds[i]
+		later := d.bounds[i+1]
+		b.keepRow = min(b.keepRow, later.keepRow)
+		b.heldBy = min(b.heldBy, later.heldBy)
 	}
 	d.in = open()
 	return d, err
@@ -77,7 +81,8 @@ func (d *dependencyReader) add(c *network.Flows, row int64) error {
 	}
 	for {
 		for ; len(d.rows) > 0 && d.rows[0].Row == row; d.rows = d.rows[1:] {
-			c.After, c.DelayNS = append(c.After, d.rows[0].After), append(c.DelayNS, d.rows[0].Delay)
+			c.After = append(c.After, d.rows[0].After)
+			c.DelayNS = append(c.DelayNS, d.rows[0].Delay)
 		}
 		if d.in == nil || len(d.rows) > 0 {
 			c.AfterEnds = append(c.AfterEnds, int32(len(c.After)))

@@ -137,7 +137,8 @@ var (
 //
 // flows is table flows in start order. Memory grows with the number of flows that are active at the same
 // time, not with the workload.
-func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Options, out Tables) (Stats, error) {
+func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Options, out Tables) (
+	Stats, error) {
 	x := &simulation{
 		model: m, net: m.Network, params: m.Params, in: flows, options: o, out: out,
 		waitNS: make([]simkernel.Sum, len(m.Network.Links)), alone: slowdown.NewWriter(m),
@@ -155,7 +156,8 @@ func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Option
 	}
 	if o.EndNS != 0 && !ended {
 		x.engine.Left(func(row int64, tag int32, idealNS, bytes int64) {
-			if f := &x.flows[tag]; f.number == row { // otherwise its last packet was delivered
+			f := &x.flows[tag]
+			if f.number == row { // otherwise its last packet was delivered
 				left := LeftFlow{f.slowdown(), f.connection, f.background, bytes}
 				left.IdealNS = idealNS
 				left.WindowNS = x.alone.WindowNS(f.path, f.size)
@@ -164,7 +166,8 @@ func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Option
 		})
 		ended = true
 	}
-	if active := len(x.flows) - len(x.free); active > 0 && !ended {
+	active := len(x.flows) - len(x.free)
+	if active > 0 && !ended {
 		return x.stats, fmt.Errorf("whole-network simulation: %d flows did not finish", active)
 	}
 	if err = x.flush(); err == nil && out.Links != nil {
@@ -233,13 +236,14 @@ func (x *simulation) reports(f *activeFlow) bool {
 
 // slowdown returns the flow's row without the results of the simulation.
 func (f *activeFlow) slowdown() tables.SlowdownRow {
-	return tables.SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Labels: f.labels, SizeBytes: f.size,
-		StartNS: f.start, Hops: int16(len(f.path))}
+	return tables.SlowdownRow{FlowID: f.id, FlowRow: f.row, Src: f.src, Dst: f.dst, Labels: f.labels,
+		SizeBytes: f.size, StartNS: f.start, Hops: int16(len(f.path))}
 }
 
 // nextFlows returns the next flows to simulate, or nil after the last. They are valid until the next call.
 func (x *simulation) nextFlows() (*network.Flows, error) {
-	if first := x.first; first != nil {
+	first := x.first
+	if first != nil {
 		x.first = nil
 		return first, nil
 	}
@@ -256,7 +260,9 @@ func (x *simulation) nextFlows() (*network.Flows, error) {
 			if err != nil {
 				return nil, err
 			}
-			x.batch, x.read, x.rows = rec, rows, rows
+			x.batch = rec
+			x.read = rows
+			x.rows = rows
 		}
 		rows := x.rows[:min(tables.SmallBatch, len(x.rows))]
 		x.rows = x.rows[len(rows):]
@@ -279,7 +285,8 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	*c = network.Flows{SizeBytes: c.SizeBytes[:0], StartNS: c.StartNS[:0], PathEnds: c.PathEnds[:0],
 		PathLinks: c.PathLinks[:0], Key: c.Key[:0], Class: c.Class[:0], Tag: c.Tag[:0]}
 	tags := x.newTags(c.Tag, len(batch))
-	reported, packetHops := 0, int64(0)
+	reported := 0
+	packetHops := int64(0)
 	for i := range batch {
 		f, row, begin := &batch[i], x.row, len(c.PathLinks)
 		x.row++
@@ -340,7 +347,8 @@ func (x *simulation) newTags(tags []int32, n int) []int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for len(x.free) < n {
-		x.free, x.flows = append(x.free, int32(len(x.flows))), append(x.flows, activeFlow{})
+		x.free = append(x.free, int32(len(x.flows)))
+		x.flows = append(x.flows, activeFlow{})
 	}
 	rest := len(x.free) - n
 	tags = append(tags, x.free[rest:]...)
@@ -353,7 +361,8 @@ func (x *simulation) take(r *network.Results) error {
 	x.mu.Lock()
 	from := int32(0)
 	for i, tag := range r.Tag {
-		f, to := &x.flows[tag], r.HopEnds[i]
+		f := &x.flows[tag]
+		to := r.HopEnds[i]
 		for h := from; h < to; h++ {
 			x.waitNS[f.path[h-from]].Add(r.WaitNS[h])
 		}
@@ -362,8 +371,12 @@ func (x *simulation) take(r *network.Results) error {
 			x.awaited--
 			x.stats.Flows++
 			row := f.slowdown()
-			row.StartNS, row.IdealNS, row.FCTNS, row.Slowdown = x.originNS+r.StartNS[i], r.IdealNS[i], r.FCTNS[i], 1
-			row.Retransmissions, row.Reordered = r.Again[i], r.Reordered[i]
+			row.StartNS = x.originNS + r.StartNS[i]
+			row.IdealNS = r.IdealNS[i]
+			row.FCTNS = r.FCTNS[i]
+			row.Slowdown = 1
+			row.Retransmissions = r.Again[i]
+			row.Reordered = r.Reordered[i]
 			x.stats.Retransmissions += int64(r.Again[i])
 			x.stats.Reordered += int64(r.Reordered[i])
 			if len(f.path) > 0 {
@@ -399,7 +412,8 @@ func (x *simulation) take(r *network.Results) error {
 func (x *simulation) show(items, finished int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.items, x.finished = x.items+items, x.finished+finished
+	x.items = x.items + items
+	x.finished = x.finished + finished
 	now := max(x.finished, min(x.items/2, x.stats.PacketHops))
 	if x.options.Progress != nil && now > x.shown {
 		x.options.Progress(now - x.shown)
@@ -419,7 +433,8 @@ func (x *simulation) flush() error {
 	if err == nil && x.out.Hops != nil {
 		err = hopTable.Write(x.out.Hops, x.outHops)
 	}
-	x.outFCT, x.outHops = x.outFCT[:0], x.outHops[:0]
+	x.outFCT = x.outFCT[:0]
+	x.outHops = x.outHops[:0]
 	return err
 }
 
@@ -435,19 +450,25 @@ func (x *simulation) writeLinks() error {
 		if x.routes == nil {
 			break
 		}
-		m, l := x.engine.Traffic(int32(i)), &loads.Links[i]
-		l.Packets, l.Bytes = m.Sent, -m.Sent*x.params.HeaderBytes
+		m := x.engine.Traffic(int32(i))
+		l := &loads.Links[i]
+		l.Packets = m.Sent
+		l.Bytes = -m.Sent * x.params.HeaderBytes
 		for _, bytes := range m.SentBytes {
 			l.Bytes += bytes
 		}
 		if l.Flows == 0 {
-			l.FirstStartNS, l.LastStartNS = loads.FirstStartNS, loads.LastStartNS
+			l.FirstStartNS = loads.FirstStartNS
+			l.LastStartNS = loads.LastStartNS
 		}
 	}
 	for _, l := range x.net.Links {
-		carried, waitNS, c := &loads.Links[l.ID], x.waitNS[l.ID].Float64(), tables.LinkCounters{}
+		carried := &loads.Links[l.ID]
+		waitNS := x.waitNS[l.ID].Float64()
+		c := tables.LinkCounters{}
 		if carried.Packets > 0 {
-			queue, busyNS := x.engine.Counters(l.ID), int64(carried.BusyNS(l.BandwidthBps, &x.params))
+			queue := x.engine.Counters(l.ID)
+			busyNS := int64(carried.BusyNS(l.BandwidthBps, &x.params))
 			if x.routes != nil {
 				waitNS, busyNS = x.engine.Traffic(l.ID).WaitNS, x.engine.Traffic(l.ID).BusyNS
 			}
@@ -487,12 +508,14 @@ func (x *simulation) writeSlots() error {
 	}
 	var rows []slotRow
 	for _, l := range x.net.Links {
-		m, sums := x.engine.Traffic(l.ID), [network.LoadSlots]int64{}
+		m := x.engine.Traffic(l.ID)
+		sums := [network.LoadSlots]int64{}
 		for i, bytes := range m.SentBytes {
 			sums[int64(i)*m.SlotNS/slotNS] += bytes
 		}
 		for i, bytes := range sums {
-			if fromNS := x.originNS + int64(i)*slotNS; bytes > 0 {
+			fromNS := x.originNS + int64(i)*slotNS
+			if bytes > 0 {
 				rows = append(rows, slotRow{l.ID, fromNS, fromNS + slotNS, bytes,
 					float64(bytes) * 8e9 / float64(slotNS) / float64(l.BandwidthBps)})
 			}
@@ -507,7 +530,8 @@ func (x *simulation) simulate(ctx context.Context) error {
 		return err
 	}
 	defer x.release()
-	x.engine, x.classOf = engine, classOf
+	x.engine = engine
+	x.classOf = classOf
 	engine.Progress = func(items int64) { x.show(items, 0) }
 	m := x.model.Moves
 	if m.Whole() {
@@ -533,12 +557,15 @@ func (x *simulation) simulate(ctx context.Context) error {
 		return err
 	}
 	x.stats.Losses = engine.Losses()
-	if x.findDeepest(engine); x.model.Buffers.IsZero() {
+	x.findDeepest(engine)
+	if x.model.Buffers.IsZero() {
 		return nil
 	}
 	for _, l := range x.net.Links {
-		if dropped := engine.Dropped(l.ID); dropped > x.stats.MostDropped {
-			x.stats.MostDroppedLink, x.stats.MostDropped = l.ID, dropped
+		dropped := engine.Dropped(l.ID)
+		if dropped > x.stats.MostDropped {
+			x.stats.MostDroppedLink = l.ID
+			x.stats.MostDropped = dropped
 		}
 		x.stats.PausedNS += engine.PausedNS(l.ID)
 	}
@@ -548,19 +575,23 @@ func (x *simulation) simulate(ctx context.Context) error {
 // Check returns an error if Simulate cannot simulate flows with these loads, for example because a link has
 // no delay.
 func Check(m *step.Model, loads *route.Loads) error {
-	if span := loads.LastStartNS - loads.FirstStartNS; span > network.MaxNS {
+	span := loads.LastStartNS - loads.FirstStartNS
+	if span > network.MaxNS {
 		return fmt.Errorf("the flows start within %d s, more than %d", span/1e9, network.MaxNS/int64(1e9))
 	}
-	n, b := m.Network, m.Buffers
+	n := m.Network
+	b := m.Buffers
 	engine, _, err := newEngine(m, nil)
 	if err != nil || !b.PFC {
 		return withName(err, m)
 	}
 	links, hosts := engineTopology(n)
 	for id, link := range links {
-		if l := n.Links[id]; !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
-			return fmt.Errorf("%s (link %d, %d ns) sends %d bytes before a pause reaches it: PFC needs that headroom, and the "+
-				"buffer is %d bytes; use a larger buffer, state a headroom (--set switches.headroom=200KB), or leave out PFC (--pfc)",
+		l := n.Links[id]
+		if !hosts[link.DstNode] && engine.Headroom(link) > b.SwitchBytes {
+			return fmt.Errorf("%s (link %d, %d ns) sends %d bytes before a pause reaches it: PFC needs that "+
+				"headroom, and the buffer is %d bytes; use a larger buffer, state a headroom (--set "+
+				"switches.headroom=200KB), or leave out PFC (--pfc)",
 				n.LinkName(l.ID), l.ID, l.DelayNS, engine.Headroom(link), b.SwitchBytes)
 		}
 	}
@@ -604,8 +635,10 @@ func shortfalls(m *step.Model) []network.Shortfall {
 func (x *simulation) findDeepest(engine *network.Network) {
 	held := map[int32]int64{}
 	for _, l := range x.net.Links {
-		if v, _ := x.net.Node(l.Src); v.Kind != topology.KindHost {
-			if deepest := engine.Counters(l.ID).MaxQueueBytes; deepest > 0 {
+		v, _ := x.net.Node(l.Src)
+		if v.Kind != topology.KindHost {
+			deepest := engine.Counters(l.ID).MaxQueueBytes
+			if deepest > 0 {
 				held[l.Src] += deepest + x.params.PayloadBytes + x.params.HeaderBytes
 			}
 		}
@@ -615,7 +648,8 @@ func (x *simulation) findDeepest(engine *network.Network) {
 			held[v.ID] = engine.MostBytes(int32(i))
 		}
 		if held[v.ID] > x.stats.DeepestSwitchBytes {
-			x.stats.DeepestSwitch, x.stats.DeepestSwitchBytes = v.ID, held[v.ID]
+			x.stats.DeepestSwitch = v.ID
+			x.stats.DeepestSwitchBytes = held[v.ID]
 		}
 	}
 }
@@ -638,9 +672,11 @@ func engineTopology(n *topology.Network) (links []network.Link, hosts []bool) {
 	place := make(map[int32]int32, len(n.Nodes))
 	hosts = make([]bool, len(n.Nodes))
 	for i, v := range n.Nodes {
-		place[v.ID], hosts[i] = int32(i), v.Kind == topology.KindHost
+		place[v.ID] = int32(i)
+		hosts[i] = v.Kind == topology.KindHost
 	}
 	return names.Of(n.Links, func(l topology.Link) network.Link {
-		return network.Link{SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps, DelayNS: l.DelayNS}
+		return network.Link{SrcNode: place[l.Src], DstNode: place[l.Dst], BandwidthBps: l.BandwidthBps,
+			DelayNS: l.DelayNS}
 	}), hosts
 }

@@ -137,8 +137,9 @@ func TestExactLoneFlow(t *testing.T) {
 	for i := range 40 {
 		one := flows.NewSlice(int64(i), int64(i+1))
 		fcts, hops, _ := simulateExactly(t, n, []arrow.Record{one}, Options{})
-		id, src, dst := columns.Int64s(one, "flow_id")[0], columns.Int32s(one, "src")[0],
-			columns.Int32s(one, "dst")[0]
+		id := columns.Int64s(one, "flow_id")[0]
+		src := columns.Int32s(one, "src")[0]
+		dst := columns.Int32s(one, "dst")[0]
 		path, err := methodtest.Router(t, n).Path(id, src, dst, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +182,8 @@ func TestExactSwitchBuffer(t *testing.T) {
 	}
 	small := withBuffers(t, n, network.BufferParams{SwitchBytes: 8000, Alpha: 1})
 	fcts, _, did = simulateModel(t, small, []arrow.Record{flows}, Options{})
-	if l := did.Losses; l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 ||
+	l := did.Losses
+	if l.Dropped == 0 || l.Sent != l.Delivered+l.Dropped+l.Discarded || did.MostDropped == 0 ||
 		did.Flows != stats.Flows || did.DeepestSwitchBytes > 8000 {
 		t.Errorf("small buffer: %+v", did)
 	}

@@ -59,10 +59,13 @@ func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Simulated, ou
 			return err
 		}
 		for h := range hops {
-			if link := hops[h].Link; int(link) >= len(s.net.Links) {
-				return fmt.Errorf("exact_hops: link %d is not in the topology, which has %d links", link, len(s.net.Links))
+			link := hops[h].Link
+			if int(link) >= len(s.net.Links) {
+				return fmt.Errorf("exact_hops: link %d is not in the topology, which has %d links", link,
+					len(s.net.Links))
 			}
-			hops[h].LastNS, hops[h].Marks = int64(hops[h].NS), int64(hops[h].Number)
+			hops[h].LastNS = int64(hops[h].NS)
+			hops[h].Marks = int64(hops[h].Number)
 		}
 		to.Path = s.hops.Path()
 		// If paths change, a flow may be faster than it would be alone on its first path. Its ideal FCT is
@@ -72,8 +75,11 @@ func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Simulated, ou
 			return fmt.Errorf("exact_fcts has an FCT of %d ns and an ideal FCT of %d ns; on this path it is %d ns",
 				x.FCT, x.Ideal, ideal)
 		}
-		to.StartNS, to.Retransmissions, to.Reordered = x.Start, x.Again, x.Reordered
-		to.IdealNS, to.DelayNS = x.Ideal, x.FCT-x.Ideal
+		to.StartNS = x.Start
+		to.Retransmissions = x.Again
+		to.Reordered = x.Reordered
+		to.IdealNS = x.Ideal
+		to.DelayNS = x.FCT - x.Ideal
 		s.slowdowns.Attribute(c.FirstRow+int64(f), sizeBytes, hops, to)
 		return nil
 	})

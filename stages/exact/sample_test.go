@@ -118,7 +118,8 @@ func TestExactLinkStats(t *testing.T) {
 		sent := columns.Int64s(rec, "packets_sent")[i]
 		queue := columns.Int64s(rec, "max_queue_bytes")[i]
 		at := columns.Int64s(rec, "max_queue_at_ns")[i]
-		if mean := columns.Float64s(rec, "mean_wait_ns")[i] * float64(sent); sent != loads.Links[link].Packets ||
+		mean := columns.Float64s(rec, "mean_wait_ns")[i] * float64(sent)
+		if sent != loads.Links[link].Packets ||
 			mean < float64(wait[link])-1 || mean > float64(wait[link])+1 {
 			t.Errorf("link %d: %d packets wait %v ns; its flows' %d packets wait %d", link, sent, mean,
 				loads.Links[link].Packets, wait[link])

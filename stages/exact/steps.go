@@ -40,7 +40,8 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 // step route. It computes the path of each flow again with the router. The step is a single task, because a
 // network can only be divided in space. Its workers do that.
 func simulateStep(m *step.Model, flows, routed *step.Step) *step.Step {
-	rows, waits := flows.Output(schema.Flows), flows.Output(schema.Dependencies)
+	rows := flows.Output(schema.Flows)
+	waits := flows.Output(schema.Dependencies)
 	loads := routed.Output(schema.LinkLoads)
 	s := &step.Step{
 		Name:   "exact",
@@ -67,7 +68,8 @@ func simulateStep(m *step.Model, flows, routed *step.Step) *step.Step {
 		if err != nil {
 			return err
 		}
-		if known := BufferWarnings(m, loads); len(known) > 0 {
+		known := BufferWarnings(m, loads)
+		if len(known) > 0 {
 			t.Warn(known[0].Text) // the others are in table warnings
 		}
 		w, err := t.Workload()
@@ -91,7 +93,8 @@ func simulateStep(m *step.Model, flows, routed *step.Step) *step.Step {
 
 // sampleStep reads each flow's FCT from the simulation of the whole network.
 func sampleStep(m *step.Model, flows, simulated *step.Step) *step.Step {
-	fcts, hops := simulated.Output(schema.ExactFCTs), simulated.Output(schema.ExactHops)
+	fcts := simulated.Output(schema.ExactFCTs)
+	hops := simulated.Output(schema.ExactHops)
 	newSampler := func() (*Sampler, error) { return NewSampler(m), nil }
 	work := step.WithMemory(newSampler, func(ctx context.Context, s *Sampler, t step.Task) error {
 		rows := step.Select(t, "flow_row")

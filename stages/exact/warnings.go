@@ -35,7 +35,8 @@ func BufferWarnings(m *step.Model, loads *route.Loads) []diagnose.Warning {
 // headroomWarnings returns a warning about the switch with the smallest share of the headroom that PFC needs,
 // or nil if all have enough.
 func headroomWarnings(m *step.Model) []diagnose.Warning {
-	n, b := m.Network, m.Buffers
+	n := m.Network
+	b := m.Buffers
 	if !b.PFC {
 		return nil
 	}
@@ -45,8 +46,8 @@ func headroomWarnings(m *step.Model) []diagnose.Warning {
 	}
 	worst := slices.MinFunc(all, func(a, b network.Shortfall) int { return cmp.Compare(a.Share, b.Share) })
 	text := fmt.Sprintf(
-		"PFC is not lossless: a buffer of %d bytes has %.0f%% of the headroom that %s needs, which drops nothing with %d bytes; "+
-			"it is too small for %s; use a larger --switch-buffer", b.SwitchBytes, 100*worst.Share,
+		"PFC is not lossless: a buffer of %d bytes has %.0f%% of the headroom that %s needs, which drops nothing "+
+			"with %d bytes; it is too small for %s; use a larger --switch-buffer", b.SwitchBytes, 100*worst.Share,
 		n.Name(n.Nodes[worst.Node].ID), worst.LeastSafe, topology.Count(len(all), "switch"))
 	return []diagnose.Warning{{Kind: "buffers", Measure: worst.Share, Threshold: 1, Link: -1, Text: text}}
 }
@@ -55,7 +56,9 @@ func headroomWarnings(m *step.Model) []diagnose.Warning {
 // be in flight on its cable. It does so only if senders retransmit all of these bytes after a loss and do not
 // slow down. The worst port is first.
 func goBackWarnings(m *step.Model, loads *route.Loads) (out []diagnose.Warning) {
-	n, p, b := m.Network, &m.Params, m.Buffers
+	n := m.Network
+	p := &m.Params
+	b := m.Buffers
 	if b.IsZero() || b.PFC || b.Selective || p.Transport.Traits().AckClocked {
 		return nil
 	}
@@ -72,9 +75,11 @@ func goBackWarnings(m *step.Model, loads *route.Loads) (out []diagnose.Warning) 
 			continue
 		}
 		text := fmt.Sprintf(
-			"%.0f bytes can be in flight on %s (link %d, %d ns), and its switch's buffer of %d holds %.0f there: senders of %s go "+
-				"back after a loss and send all of that again, which may come to no end; use --transport cubic or newreno, or "+
-				"--selective-recovery", flight, n.LinkName(l.ID), l.ID, l.DelayNS, b.SwitchBytes, room, p.Transport)
+			"%.0f bytes can be in flight on %s (link %d, %d ns), and its switch's buffer of %d holds %.0f there: "+
+				"senders of %s go back after a loss and send all of that again, which may come to no end; use "+
+				"--transport cubic or newreno, or --selective-recovery", flight, n.LinkName(l.ID), l.ID, l.DelayNS,
+			b.SwitchBytes, room,
+			p.Transport)
 		out = append(out, diagnose.Warning{
 			Kind: "buffers", Measure: share, Threshold: goBackFlight, Link: l.ID, Text: text,
 		})

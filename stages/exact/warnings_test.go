@@ -37,23 +37,28 @@ func TestLongCables(t *testing.T) {
 	if err := Check(model(p, b), &loads); err != nil {
 		t.Error(err)
 	}
-	tcp, selective, stated := simkernel.ParamsOf(simkernel.CUBIC), b, p
+	tcp := simkernel.ParamsOf(simkernel.CUBIC)
+	selective := b
+	stated := p
 	selective.Selective = true
 	stated.SetWindow(18_000)
-	for i, x := range [][]diagnose.Warning{goBackWarnings(model(tcp, b), &loads), goBackWarnings(model(p, selective), &loads),
-		goBackWarnings(model(stated, b), &loads), goBackWarnings(model(p, network.BufferParams{}), &loads)} {
+	for i, x := range [][]diagnose.Warning{goBackWarnings(model(tcp, b), &loads),
+		goBackWarnings(model(p, selective), &loads), goBackWarnings(model(stated, b), &loads),
+		goBackWarnings(model(p, network.BufferParams{}), &loads)} {
 		if len(x) > 0 {
 			t.Errorf("%d: %+v", i, x)
 		}
 	}
 	b.PFC = true
 	short := headroomWarnings(model(p, network.BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}))
-	if len(short) != 1 || !strings.Contains(short[0].Text, "PFC is not lossless") || headroomWarnings(model(p, b)) != nil &&
-		!(short[0].Measure < headroomWarnings(model(p, b))[0].Measure) {
+	if len(short) != 1 || !strings.Contains(short[0].Text, "PFC is not lossless") ||
+		headroomWarnings(model(p, b)) != nil &&
+			!(short[0].Measure < headroomWarnings(model(p, b))[0].Measure) {
 		t.Errorf("%+v", short)
 	}
 	err := Check(model(p, b), &loads)
-	if err == nil || !strings.Contains(err.Error(), n.LinkName(long)) && !strings.Contains(err.Error(), n.LinkName(long^1)) {
+	if err == nil || !strings.Contains(err.Error(), n.LinkName(long)) && !strings.Contains(err.Error(),
+		n.LinkName(long^1)) {
 		t.Errorf("PFC without room: %v", err)
 	}
 }

@@ -102,8 +102,8 @@ func (x *FeedbackBuilder) ForSenders(
 
 // build calls feedback for each flow with its hops in x.hops, and writes the rows. longest is the largest
 // number of blocks of a hop.
-func (x *FeedbackBuilder) build(ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
-	feedback func(row int64, longest int)) error {
+func (x *FeedbackBuilder) build(ctx context.Context, flows step.Range, observed schema.Batches,
+	out schema.Sink, feedback func(row int64, longest int)) error {
 	rows := flows.Hi - flows.Lo
 	if err := x.observed.read(flows.Lo, rows, observed); err != nil {
 		return err
@@ -166,8 +166,8 @@ func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
 	x.blocks = columns.Resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
-		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind), Marks: s.marks,
-			Denied: s.denied}
+		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind),
+			Marks: s.marks, Denied: s.denied}
 	}
 	x.out.add(x.observed.Path()[0], row, 0, x.blocks)
 }
@@ -186,9 +186,10 @@ func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 		}
 		x.blocks = columns.Resize(x.blocks, longest)
 		for b := range x.blocks {
-			up, down := &x.upstream[b], &x.downstream[h*longest+b]
-			out := simkernel.Block{UpstreamNS: clampNS(up.waitNS), WaitNS: clampNS(down.waitNS), Marks: up.marks | down.marks,
-				Denied: max(up.denied, down.denied)}
+			up := &x.upstream[b]
+			down := &x.downstream[h*longest+b]
+			out := simkernel.Block{UpstreamNS: clampNS(up.waitNS), WaitNS: clampNS(down.waitNS),
+				Marks: up.marks | down.marks, Denied: max(up.denied, down.denied)}
 			if b < len(x.hops[0]) { // the only wait at a host's uplink is the NIC wait
 				out.NICWaitNS = x.hops[0][b].WaitNS
 				out.Marks |= x.hops[0][b].Marks
@@ -228,7 +229,8 @@ func (x *FeedbackBuilder) damp(blocks []simkernel.Block, row int64, roundTripNS 
 			continue
 		}
 		w := uint64(now.WaitNS)
-		part, whole := w+uint64(roundTripNS), 2*w+uint64(roundTripNS)
+		part := w + uint64(roundTripNS)
+		whole := 2*w + uint64(roundTripNS)
 		hi, lo := bits.Mul64(w, part)
 		sent, _ := bits.Div64(hi, lo, whole)
 		if now.Marks != 0 && !x.keepsMarks(row, b, float64(part)/float64(whole)) {

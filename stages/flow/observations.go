@@ -59,7 +59,8 @@ func (w *feedbackRows) add(link int32, row int64, hop int16, blocks []simkernel.
 		return
 	}
 	w.blocks.Done()
-	w.rows = append(w.rows, tables.Observation{FlowRow: row, Hop: hop, LinkID: link, Observed: columns.Item(len(w.rows))})
+	w.rows = append(w.rows, tables.Observation{FlowRow: row, Hop: hop, LinkID: link,
+		Observed: columns.Item(len(w.rows))})
 }
 
 var feedbackTable = columns.TableOf[tables.Observation](schema.Feedback)

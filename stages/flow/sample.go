@@ -76,7 +76,8 @@ func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Observed, out
 		to.Path = s.observed.Path()
 		to.IdealNS = s.slowdowns.IdealNS(to.Path, sizeBytes)
 		to.DelayNS = s.blend(to.Path, hops, s.senders[f].fctNS-s.senders[f].idealNS)
-		if caseNS := longestWaitCase(hops, to.DelayNS); caseNS >= 0 {
+		caseNS := longestWaitCase(hops, to.DelayNS)
+		if caseNS >= 0 {
 			s.cases.Count(sizeBytes, float64(to.IdealNS+caseNS)/float64(to.IdealNS))
 		}
 		s.slowdowns.Attribute(c.FirstRow+int64(f), sizeBytes, hops, to)
@@ -108,7 +109,8 @@ func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 
 // decode adds to the hops of a flow what its packets observed there.
 func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
-	layout, packets := s.model.Params.Layout(), s.model.Params.Packets(sizeBytes)
+	layout := s.model.Params.Layout()
+	packets := s.model.Params.Packets(sizeBytes)
 	last := int(layout.Blocks(packets)) - 1
 	// If buffers are limited, a packet that waits longer than a full buffer lasts would be dropped
 	limited := !s.model.Buffers.IsZero()
@@ -157,7 +159,8 @@ func (s *Sampler) blend(path []int32, hops []slowdown.Hop, replayNS int64) int64
 	for h := range hops {
 		waits += hops[h].MeanNS
 	}
-	trip, more := float64(route.RoundTripNS(s.model.Network, &s.model.Params, path)), 0.0
+	trip := float64(route.RoundTripNS(s.model.Network, &s.model.Params, path))
+	more := 0.0
 	for h := 1; h < len(hops); h++ {
 		w := hops[h].MeanNS
 		if w == 0 || hops[h].NS < 0 {
@@ -177,7 +180,8 @@ func longestWaitCase(hops []slowdown.Hop, delayNS int64) int64 {
 	longest := int64(0)
 	for _, hop := range hops {
 		if hop.NS >= 0 && hop.LastNS > longest {
-			longest, delayNS = hop.LastNS, int64(hop.NS)
+			longest = hop.LastNS
+			delayNS = int64(hop.NS)
 		}
 	}
 	return delayNS

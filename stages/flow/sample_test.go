@@ -88,9 +88,14 @@ func lineObservations() [][]simkernel.Block {
 // Without this, no test of the package would know the weights of the blend or the shares of the
 // attribution. By hand:
 //
-//   - The case of hop 1 has the weight (3/6)² · 3/4 = 3/16, that of hop 2 (1/6)² · 1/2 = 1/72. The replay is 1,440 ns
-//     late, the cases are 3,040 and 720. So the delay is 1,440 + 1,600 · 3/16 − 720 · 1/72 = 1,730 ns.
-//   - The last packet waits 1,000 ns at hop 1 and 600 ns at hop 2. The remaining 130 ns are divided 3 : 2, by marks.
+//   - The case of hop 1 has the weight (3/6)² · 3/4 = 3/16, that of hop 2 (1/6)² · 1/2 = 1/72. The replay is
+//
+// 1,440 ns
+//
+//	  late, the cases are 3,040 and 720. So the delay is 1,440 + 1,600 · 3/16 − 720 · 1/72 = 1,730 ns.
+//	- The last packet waits 1,000 ns at hop 1 and 600 ns at hop 2. The remaining 130 ns are divided 3 : 2, by
+//
+// marks.
 func TestBlendAndAttributionOfThreeHops(t *testing.T) {
 	m := &step.Model{Network: lineNetwork(t), Params: simkernel.DefaultParams(), Seed: 1}
 	senders := []tables.SenderFCT{

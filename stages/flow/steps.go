@@ -48,7 +48,8 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	// barrier: a flow needs all of its hops.
 	senders := senderFeedbackStep(m, flows, observed)
 	replayed := linksim.ReplayStep(m, linksim.Cases{
-		Routed: routed, Detail: linksim.Observations, Cache: o.Cache, Feedback: senders.Output(schema.SenderFeedback),
+		Routed: routed, Detail: linksim.Observations, Cache: o.Cache,
+		Feedback: senders.Output(schema.SenderFeedback),
 	})
 	sampled := sampleStep(m, flows, replayed, observed)
 	all = append(all, senders, replayed, sampled)
@@ -93,10 +94,11 @@ func passFeedbackStep(m *step.Model, flows, first *step.Step) *step.Step {
 func senderFeedbackStep(m *step.Model, flows *step.Step, observed []step.Output) *step.Step {
 	s := feedbackStep("sender-feedback", flows, observed, schema.SenderFeedback)
 	newBuilder := func() (*FeedbackBuilder, error) { return NewFeedbackBuilder(m, nil), nil }
-	s.Open = step.Always(step.WithMemory(newBuilder, func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
-		in := t.Read(step.Select(t, "flow_row"), observed...)
-		return x.ForSenders(ctx, t.Range(), in, t.Sink(schema.SenderFeedback))
-	}))
+	s.Open = step.Always(step.WithMemory(newBuilder,
+		func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
+			in := t.Read(step.Select(t, "flow_row"), observed...)
+			return x.ForSenders(ctx, t.Range(), in, t.Sink(schema.SenderFeedback))
+		}))
 	return s
 }
 
@@ -119,7 +121,8 @@ func sampleStep(m *step.Model, flows, replayed *step.Step, observed []step.Outpu
 	work := step.WithMemory(newSampler, func(ctx context.Context, s *Sampler, t step.Task) error {
 		rows := step.Select(t, "flow_row")
 		in := Observed{Observations: t.Read(rows, observed...), Senders: t.Read(rows, fcts)}
-		return s.Sample(ctx, slowdown.ChunkOf(t, flows), in, Output{slowdown.SinkOf(t), t.Sink(schema.CaseSlowdowns)})
+		return s.Sample(ctx, slowdown.ChunkOf(t, flows), in,
+			Output{slowdown.SinkOf(t), t.Sink(schema.CaseSlowdowns)})
 	})
 	reads := append([]step.Output{fcts}, observed...)
 	writes := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}

@@ -80,7 +80,8 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 			if err := bucketTable.Write(buckets, b.buckets); err != nil {
 				return err
 			}
-			b.buckets, b.normalised = b.buckets[:0], b.normalised[:0]
+			b.buckets = b.buckets[:0]
+			b.normalised = b.normalised[:0]
 		}
 		from = to
 	}
@@ -91,13 +92,17 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 }
 
 func (b *Bucketer) read(in schema.Batches) error {
-	b.rows, b.flowID, b.size, b.delayNS = b.rows[:0], b.flowID[:0], b.size[:0], b.delayNS[:0]
+	b.rows = b.rows[:0]
+	b.flowID = b.flowID[:0]
+	b.size = b.size[:0]
+	b.delayNS = b.delayNS[:0]
 	return columns.Each(in, func(r *tables.HopDelay) error {
 		if r.FCTNS < r.IdealNS {
 			return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
 				r.FlowID, r.LinkID, r.FCTNS, r.IdealNS)
 		}
-		b.flowID, b.size = append(b.flowID, r.FlowID), append(b.size, r.SizeBytes)
+		b.flowID = append(b.flowID, r.FlowID)
+		b.size = append(b.size, r.SizeBytes)
 		b.delayNS = append(b.delayNS, r.FCTNS-r.IdealNS)
 		b.add(&r.FlowAtHop, 0)
 		b.rows[len(b.rows)-1].CaseDelayNS = r.FCTNS - r.IdealNS
@@ -118,7 +123,8 @@ func (b *Bucketer) bucketLink(from, to int) {
 	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
 	start := len(b.normalised)
 	for _, i := range order {
-		b.normalised = append(b.normalised, float64(b.delayNS[from+int(i)])/float64(b.model.Params.Packets(size[i])))
+		b.normalised = append(b.normalised,
+			float64(b.delayNS[from+int(i)])/float64(b.model.Params.Packets(size[i])))
 	}
 	normalised := b.normalised[start:]
 	sizeAt := func(i int) int64 { return size[order[i]] }

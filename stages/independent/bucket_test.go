@@ -98,7 +98,8 @@ func delaysTable(rng *rand.Rand, links, flowsPerLink int) *tables.Memory {
 		for i := range flowsPerLink {
 			size := 1 + rng.Int64N(50_000)
 			ideal := 1000 + size
-			rows = append(rows, delay(int32(l), int64(i*links+l), int16(l%3), size, [2]int64{ideal + rng.Int64N(5000), ideal}))
+			rows = append(rows, delay(int32(l), int64(i*links+l), int16(l%3), size,
+				[2]int64{ideal + rng.Int64N(5000), ideal}))
 		}
 	}
 	var c tables.Memory
@@ -114,7 +115,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	p := simkernel.DefaultParams()
 	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
 	var buckets, contributions tables.Memory
-	if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), in.Read(), &buckets, &contributions); err != nil {
+	if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), in.Read(), &buckets,
+		&contributions); err != nil {
 		t.Fatal(err)
 	}
 	type bucket struct {
@@ -165,7 +167,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 			rank += (float64(pos) + 0.5) / float64(len(b.delays))
 		}
 	}
-	if mean := rank / 9000; math.Abs(mean-0.5) > 0.02 {
+	mean := rank / 9000
+	if math.Abs(mean-0.5) > 0.02 {
 		t.Errorf("draws are not uniform: mean rank %.3f", mean)
 	}
 	again := map[[2]int64]float64{}
@@ -183,7 +186,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 			to, _ := slices.BinarySearch(links, link+1)
 			one.Records = append(one.Records, r.NewSlice(int64(from), int64(to)))
 		}
-		if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), one.Read(), &b, &c); err != nil {
+		if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), one.Read(), &b,
+			&c); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range c.Records {
@@ -200,10 +204,12 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 // An FCT below the ideal FCT is an error.
 func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
 	var c, b, out tables.Memory
-	if err := tables.HopDelays.Write(&c, []tables.HopDelayRow{delay(3, 0, 0, 100, [2]int64{900, 1000})}); err != nil {
+	if err := tables.HopDelays.Write(
+		&c, []tables.HopDelayRow{delay(3, 0, 0, 100, [2]int64{900, 1000})}); err != nil {
 		t.Fatal(err)
 	}
-	err := NewBucketer(&step.Model{Params: simkernel.DefaultParams()}).Bucket(context.Background(), c.Read(), &b, &out)
+	err := NewBucketer(&step.Model{Params: simkernel.DefaultParams()}).Bucket(context.Background(), c.Read(), &b,
+		&out)
 	if err == nil {
 		t.Fatal("an FCT below the ideal FCT is accepted")
 	}

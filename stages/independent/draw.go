@@ -59,7 +59,8 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 		}
 		buckets := byLink[of[r.LinkID]]
 		if len(buckets) == 0 {
-			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID, of[r.LinkID])
+			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID,
+				of[r.LinkID])
 		}
 		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
 		delay := b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
@@ -73,6 +74,9 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 }
 
 func (b *Bucketer) writeByFlow(out schema.Sink) error {
-	places := b.sorter.ByFlow(len(b.rows), func(i int) (int64, int16) { return b.rows[i].FlowRow, b.rows[i].Hop })
+	places := b.sorter.ByFlow(len(b.rows), func(i int) (int64, int16) {
+		return b.rows[i].FlowRow,
+			b.rows[i].Hop
+	})
 	return tables.HopContributions.WriteOrdered(out, b.rows, places, nil)
 }

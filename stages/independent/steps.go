@@ -108,7 +108,8 @@ func withBucketer(
 // drawStep draws what each hop contributes to each flow, from the buckets of the representative of the hop's
 // link.
 func drawStep(m *step.Model, routed, clustered, bucketed *step.Step) *step.Step {
-	hops, buckets := routed.Output(schema.Hops), bucketed.Output(schema.DelayBuckets)
+	hops := routed.Output(schema.Hops)
+	buckets := bucketed.Output(schema.DelayBuckets)
 	loads := routed.Output(schema.LinkLoads)
 	return &step.Step{
 		Name:        "draw",

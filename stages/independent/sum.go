@@ -30,7 +30,8 @@ func NewSummer(m *step.Model) *Summer {
 //
 // contributed is table hop_contributions, in any order. Rows of flows of other chunks are skipped. If hops of
 // a flow are missing, Sum returns an error that names the flow.
-func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, contributed schema.Batches, out schema.Sink) error {
+func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, contributed schema.Batches,
+	out schema.Sink) error {
 	s.hops.Begin(schema.HopContributions, c.FirstRow, c.Rows)
 	err := columns.Each(contributed, func(r *tables.Contribution) error {
 		return s.hops.Add(r.FlowRow, r.Hop, r.Hops, slowdown.Cell{Link: r.LinkID, NS: r.DelayNS})

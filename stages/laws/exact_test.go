@@ -76,7 +76,8 @@ func TestExactKeepsTheLaws(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := c.Report(); got.Flows < 1000 || got.Early.WorstNS != 0 || got.Late.WorstNS != 0 {
+		got := c.Report()
+		if got.Flows < 1000 || got.Early.WorstNS != 0 || got.Late.WorstNS != 0 {
 			t.Errorf("%s: %+v", dir, got)
 		}
 	}

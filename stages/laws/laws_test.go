@@ -9,7 +9,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// star is a network of hosts 0 to n-1 at one switch, with 10 Gbps and 1 µs. Link 2i leaves host i, link 2i+1 reaches it.
+// star is a network of hosts 0 to n-1 at one switch, with 10 Gbps and 1 µs. Link 2i leaves host i, link 2i+1
+// reaches it.
 func star(t *testing.T, n int32) *topology.Network {
 	t.Helper()
 	nodes := []topology.Node{{ID: n, Kind: topology.KindSwitch}}
@@ -29,7 +30,8 @@ func star(t *testing.T, n int32) *topology.Network {
 func report(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flow) Report {
 	t.Helper()
 	r := reportAt(t, n, p, flows, 0)
-	if then := reportAt(t, n, p, flows, 1_769_850_000e9); then != r {
+	then := reportAt(t, n, p, flows, 1_769_850_000e9)
+	if then != r {
 		t.Errorf("%+v, and %+v for the times of a trace", r, then)
 	}
 	return r
@@ -39,7 +41,8 @@ func reportAt(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flo
 	t.Helper()
 	flows = slices.Clone(flows)
 	for i := range flows {
-		flows[i].Row, flows[i].StartNS = int64(i), flows[i].StartNS+startNS
+		flows[i].Row = int64(i)
+		flows[i].StartNS = flows[i].StartNS + startNS
 	}
 	c := New(n, p)
 	for run := range slices.Chunk(flows, 5) { // the checks go on from one run to the next
@@ -50,11 +53,13 @@ func reportAt(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flo
 	return c.Report()
 }
 
-// A packet of 1,000 B takes 838.4 ns on a link and 2,838.4 ns to the other host. Two flows of 10 packets from different
-// hosts need 20 transmissions at the last link, of which the first ends 3.677 µs after the start.
+// A packet of 1,000 B takes 838.4 ns on a link and 2,838.4 ns to the other host. Two flows of 10 packets from
+// different hosts need 20 transmissions at the last link, of which the first ends 3.677 µs after the start.
 func TestTooEarly(t *testing.T) {
-	n, p := star(t, 3), simkernel.DefaultParams()
-	first, second := []int32{0, 5}, []int32{2, 5}
+	n := star(t, 3)
+	p := simkernel.DefaultParams()
+	first := []int32{0, 5}
+	second := []int32{2, 5}
 	const alone, both = 11_222, 11_222 + 8_384 // ns, rounded up: 2·1,000 + 838.4 + 10 or 20 times 838.4
 	for _, c := range []struct {
 		name  string
@@ -85,10 +90,11 @@ func TestTooEarly(t *testing.T) {
 	}
 }
 
-// 32 hosts send 64 KB to one host at once: its link sends for 32·64·838.4 ns. While enough of them are present, it cannot
-// be idle, and so they cannot be present for longer.
+// 32 hosts send 64 KB to one host at once: its link sends for 32·64·838.4 ns. While enough of them are
+// present, it cannot be idle, and so they cannot be present for longer.
 func TestTooLate(t *testing.T) {
-	n, p := star(t, 33), simkernel.DefaultParams()
+	n := star(t, 33)
+	p := simkernel.DefaultParams()
 	const drained = 2_838 + 32*64*838 + 32*26 // ns
 	burst := func(count int, fct int64) (flows []Flow) {
 		for i := range count {
@@ -98,11 +104,14 @@ func TestTooLate(t *testing.T) {
 	}
 	dcqcn := simkernel.ParamsOf(simkernel.DCQCN)
 	with := func(size int64) []Flow { // its ACKs cross link 65
-		return append(burst(32, drained*5/4), Flow{StartNS: 1, FCTNS: drained * 5 / 4, SizeBytes: size, Path: []int32{64, 1}})
+		return append(burst(32, drained*5/4), Flow{StartNS: 1, FCTNS: drained * 5 / 4, SizeBytes: size,
+			Path: []int32{64, 1}})
 	}
 	spread := burst(32, drained*5/4)
-	for i := range spread { // each host also sends to another, which may be what its flow to the last one waits for
-		spread = append(spread, Flow{FCTNS: drained * 5 / 4, SizeBytes: 1_000_000, Path: []int32{int32(2 * i), int32(2*((i+1)%32) + 1)}})
+	// each host also sends to another, which may be what its flow to the last one waits for
+	for i := range spread {
+		spread = append(spread, Flow{FCTNS: drained * 5 / 4, SizeBytes: 1_000_000,
+			Path: []int32{int32(2 * i), int32(2*((i+1)%32) + 1)}})
 	}
 	for _, c := range []struct {
 		name  string
@@ -119,7 +128,8 @@ func TestTooLate(t *testing.T) {
 		{"ACKs that wait", dcqcn, burst(32, drained*5/4), 0},
 	} {
 		r := report(t, n, c.p, c.flows)
-		if c.least == 0 && (r.Late.Flows != 0 || r.Late.WorstNS != 0) || r.Late.WorstShare < c.least || r.Late.WorstShare > 0.25 {
+		if c.least == 0 && (r.Late.Flows != 0 || r.Late.WorstNS != 0) || r.Late.WorstShare < c.least ||
+			r.Late.WorstShare > 0.25 {
 			t.Errorf("%s: %+v, want %g", c.name, r.Late, c.least)
 		}
 		if c.least > 0 && (r.Late.WorstLink != 65 || r.Late.Flows < 20) {
@@ -135,7 +145,8 @@ func TestFaults(t *testing.T) {
 		flow Flow
 		want string
 	}{
-		{Flow{Row: 7, StartNS: 4, FCTNS: 9, SizeBytes: 1, Path: []int32{0, 3}}, "flow row 7 starts at 4 ns, before"},
+		{Flow{Row: 7, StartNS: 4, FCTNS: 9, SizeBytes: 1, Path: []int32{0, 3}},
+			"flow row 7 starts at 4 ns, before"},
 		{Flow{Row: 8, StartNS: 5, FCTNS: 9, Path: []int32{0, 3}}, "flow row 8 has 0 bytes"},
 		{Flow{Row: 9, StartNS: 5, FCTNS: 9, SizeBytes: 1, Path: []int32{0, 4}}, "flow row 9 crosses link 4 of 4"},
 	} {
@@ -150,7 +161,8 @@ func TestFaults(t *testing.T) {
 		if err := checker.Begin([]Flow{c.flow}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("in a separate run: %v, want %q", err, c.want)
 		}
-		if r := checker.Report(); r.Flows != 1 {
+		r := checker.Report()
+		if r.Flows != 1 {
 			t.Errorf("%d flows checked beside an invalid one", r.Flows)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"parsimon/stages/methodtest"
 )
 
-// contradicted returns the shares of flows that may contradict each law by more than MaterialShare. Estimates by link
-// cases are not simulations of one network. The shares were measured (1.0% and 0.02% too early, none too late) and rounded
-// up.
+// contradicted returns the shares of flows that may contradict each law by more than MaterialShare. Estimates
+// by link cases are not simulations of one network. The shares were measured (1.0% and 0.02% too early, none
+// too late) and rounded up.
 func contradicted(by estimators.Name) (early, late float64) {
 	switch by {
 	case estimators.Exact:
@@ -23,8 +23,8 @@ func contradicted(by estimators.Name) (early, late float64) {
 	return 0.015, 0
 }
 
-// What an estimator writes today keeps the laws as far as it did when its accuracy was measured. Without this test a
-// change of the method that breaks them would be seen only where frozen results are compared.
+// What an estimator writes today keeps the laws as far as it did when its accuracy was measured. Without this
+// test a change of the method that breaks them would be seen only where frozen results are compared.
 func TestEveryEstimatorKeepsTheLaws(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -44,7 +44,8 @@ func TestEveryEstimatorKeepsTheLaws(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			flows = append(flows, Flow{Row: s.FlowRow, StartNS: s.StartNS, FCTNS: s.FCTNS, SizeBytes: s.SizeBytes, Path: path})
+			flows = append(flows, Flow{Row: s.FlowRow, StartNS: s.StartNS, FCTNS: s.FCTNS, SizeBytes: s.SizeBytes,
+				Path: path})
 		}
 		c := New(n, simkernel.DefaultParams())
 		if err := c.Begin(flows); err != nil {
@@ -52,9 +53,10 @@ func TestEveryEstimatorKeepsTheLaws(t *testing.T) {
 		}
 		got := c.Report()
 		mostEarly, mostLate := contradicted(name)
-		early, late := float64(got.Early.Flows)/float64(got.Flows), float64(got.Late.Flows)/float64(got.Flows)
-		t.Logf("%s: %.4f of the flows too early, %.4f too late; at worst %.3f and %.3f of the FCT", name, early, late,
-			got.Early.WorstShare, got.Late.WorstShare)
+		early := float64(got.Early.Flows) / float64(got.Flows)
+		late := float64(got.Late.Flows) / float64(got.Flows)
+		t.Logf("%s: %.4f of the flows too early, %.4f too late; at worst %.3f and %.3f of the FCT", name, early,
+			late, got.Early.WorstShare, got.Late.WorstShare)
 		if got.Flows != int64(len(rows)) || early > mostEarly || late > mostLate {
 			t.Errorf("%s: %+v, want at most %g of the flows too early and %g too late", name, got, mostEarly, mostLate)
 		}

@@ -1,40 +1,42 @@
 // Package laws has only tests. They hold the FCTs of a workload against two laws that every network of
-// store-and-forward links keeps. An estimate that contradicts one of them is wrong, whatever the truth is. The laws have no parameters to tune.
+// store-and-forward links keeps. An estimate that contradicts one of them is wrong, whatever the truth is.
+// The laws have no parameters to tune.
 //
 // # Too early
 //
-// All packets of a flow cross each link of its path after its start and before its end. For a flow with start s and FCT
-// t on a path with propagation delays d, with times a to send its first and z to send its last packet on a link,
+// All packets of a flow cross each link of its path after its start and before its end. For a flow with start
+// s and FCT t on a path with propagation delays d, with times a to send its first and z to send its last
+// packet on a link,
 //
 //	at link h it sends for   p = the time to send all of its packets there
 //	not before               r = s + Σ (a + d) over the links before h
 //	not after                e = s + t − d(h) − Σ (z + d) over the links behind h
 //
-// Theorem (Horn, Naval Research Logistics Quarterly 21(1), 1974): one link can send every flow for p within [r, e] if
-// and only if it can do so by sending, at any time, for the available flow of the least e. If a flow then ends L later
-// than e, some flow that is to end by e is estimated at least L too early: the flows that the link has sent for without
-// a pause, and that are to end by e, take L longer than there is time. The link is free to interrupt packets in this
-// schedule, which only helps.
+// Theorem (Horn, Naval Research Logistics Quarterly 21(1), 1974): one link can send every flow for p within
+// [r, e] if and only if it can do so by sending, at any time, for the available flow of the least e. If a
+// flow then ends L later than e, some flow that is to end by e is estimated at least L too early: the flows
+// that the link has sent for without a pause, and that are to end by e, take L longer than there is time. The
+// link is free to interrupt packets in this schedule, which only helps.
 //
 // # Too late
 //
-// A link cannot send for longer than it has packets. Let a flow be alone at all links of its path but link h. Let D be
-// the time in which a packet and its ACK go to and fro when each of them waits for one packet at most, or the time
-// between two packets at the least rate that the transport permits, if that is longer; k the number of packets that the
-// flow sends within D at the least, from the transport's smallest window and rate; and a the time to send one at link
-// h.
+// A link cannot send for longer than it has packets. Let a flow be alone at all links of its path but link h.
+// Let D be the time in which a packet and its ACK go to and fro when each of them waits for one packet at
+// most, or the time between two packets at the least rate that the transport permits, if that is longer; k
+// the number of packets that the flow sends within D at the least, from the transport's smallest window and
+// rate; and a the time to send one at link h.
 //
-// Theorem: when flows have been present so, for longer than D each, and Σ k·a > max D, link h is sending. For if it
-// were idle, no packet of theirs would be at h; nothing but their own windows and rates would have held them for the
-// last D; so each has sent k packets over h in that time; which take longer than D. Hence the time during which this
-// holds between two times cannot exceed the time to send everything that can have been at the link between them:
-// packets of all flows that started before the second time and had not ended a D before the first, and ACKs of those
-// that cross the cable in the other direction. The excess is the time by which the flows present are estimated too late
-// together.
+// Theorem: when flows have been present so, for longer than D each, and Σ k·a > max D, link h is sending. For
+// if it were idle, no packet of theirs would be at h; nothing but their own windows and rates would have held
+// them for the last D; so each has sent k packets over h in that time; which take longer than D. Hence the
+// time during which this holds between two times cannot exceed the time to send everything that can have been
+// at the link between them: packets of all flows that started before the second time and had not ended a D
+// before the first, and ACKs of those that cross the cable in the other direction. The excess is the time by
+// which the flows present are estimated too late together.
 //
-// The premises are that the sender's rate and window have a minimum (simkernel.Params.MinRateBps), that ACKs are sent
-// first, and that they do not wait for other ACKs. DCQCN's share the queue of data in switches: for DCQCN the second
-// law is not checked.
+// The premises are that the sender's rate and window have a minimum (simkernel.Params.MinRateBps), that ACKs
+// are sent first, and that they do not wait for other ACKs. DCQCN's share the queue of data in switches: for
+// DCQCN the second law is not checked.
 package laws
 
 import (
@@ -74,8 +76,8 @@ type Finding struct {
 	WorstRow   int64   // a flow with that slowdown
 }
 
-// add notes that FCTs of up to fctPS are wrong by at least offPS, if that exceeds what rounding explains. It reports
-// whether the contradiction is material.
+// add notes that FCTs of up to fctPS are wrong by at least offPS, if that exceeds what rounding explains. It
+// reports whether the contradiction is material.
 func (f *Finding) add(link int32, row, offPS, fctPS int64) bool {
 	if offPS <= tolerancePS {
 		return false
@@ -83,7 +85,9 @@ func (f *Finding) add(link int32, row, offPS, fctPS int64) bool {
 	share := float64(offPS) / float64(max(1, fctPS))
 	f.WorstNS = max(f.WorstNS, offPS/psPerNS)
 	if share > f.WorstShare {
-		f.WorstShare, f.WorstLink, f.WorstRow = share, link, row
+		f.WorstShare = share
+		f.WorstLink = link
+		f.WorstRow = row
 	}
 	return share > MaterialShare
 }
@@ -94,8 +98,8 @@ type Report struct {
 	Early, Late Finding
 }
 
-// A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active at a time.
-// It is used by one goroutine at a time: Begin for every run of flows, then Report.
+// A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active
+// at a time. It is used by one goroutine at a time: Begin for every run of flows, then Report.
 type Checker struct {
 	net    *topology.Network
 	params simkernel.Params
@@ -117,8 +121,8 @@ func New(n *topology.Network, p simkernel.Params) *Checker {
 }
 
 // Begin checks flows, which come in start order. The laws are independent: a separate goroutine checks each,
-// which Wait, Report and the next Begin wait for. Until then the flows must not change. If a flow is not valid, none of
-// them is checked.
+// which Wait, Report and the next Begin wait for. Until then the flows must not change. If a flow is not
+// valid, none of them is checked.
 func (c *Checker) Begin(flows []Flow) error {
 	lastNS := c.lastNS
 	for i := range flows {
@@ -161,10 +165,12 @@ func (c *Checker) Wait() { c.checks.Wait() }
 // valid checks a flow that begins not before lastNS, if it is not the first.
 func (c *Checker) valid(f *Flow, notFirst bool, lastNS int64) error {
 	if notFirst && f.StartNS < lastNS {
-		return fmt.Errorf("flow row %d starts at %d ns, before the flow ahead of it (%d ns)", f.Row, f.StartNS, lastNS)
+		return fmt.Errorf("flow row %d starts at %d ns, before the flow ahead of it (%d ns)", f.Row, f.StartNS,
+			lastNS)
 	}
 	if f.FCTNS < 0 || f.SizeBytes <= 0 || len(f.Path) == 0 {
-		return fmt.Errorf("flow row %d has %d bytes, an FCT of %d ns and %d hops", f.Row, f.SizeBytes, f.FCTNS, len(f.Path))
+		return fmt.Errorf("flow row %d has %d bytes, an FCT of %d ns and %d hops", f.Row, f.SizeBytes, f.FCTNS,
+			len(f.Path))
 	}
 	for _, id := range f.Path {
 		if id < 0 || int(id) >= len(c.net.Links) {
@@ -212,7 +218,8 @@ func (c *earlyCheck) add(f Flow) {
 	t := &c.trip
 	t.set(f.SizeBytes, f.Path)
 	start := f.StartNS * psPerNS
-	release, behind := start, int64(0)
+	release := start
+	behind := int64(0)
 	for h := range f.Path {
 		behind += t.last[h] + t.delay[h]
 	}
@@ -233,7 +240,8 @@ func (l *schedule) advance(id int32, toPS int64, c *earlyCheck) {
 			if len(l.future) == 0 || l.future[0].key > toPS {
 				return
 			}
-			l.nowPS, l.longest = max(l.nowPS, l.future[0].key), job{}
+			l.nowPS = max(l.nowPS, l.future[0].key)
+			l.longest = job{}
 		}
 		for len(l.future) > 0 && l.future[0].key <= l.nowPS {
 			j := l.future.pop()
@@ -247,7 +255,8 @@ func (l *schedule) advance(id int32, toPS int64, c *earlyCheck) {
 			next = min(next, l.future[0].key)
 		}
 		j := &l.ready[0].value
-		if done := l.nowPS + j.work; done <= next {
+		done := l.nowPS + j.work
+		if done <= next {
 			l.nowPS = done
 			if c.found.add(id, j.row, done-j.end, l.longest.fct) {
 				c.late[j.row] = true
@@ -317,8 +326,8 @@ func newLateCheck(n *topology.Network, p simkernel.Params) *lateCheck {
 	return c
 }
 
-// add begins a flow: events up to its start are handled first, then it joins every link of its path and, with its ACKs,
-// of the way back. Flows come in order of their starts.
+// add begins a flow: events up to its start are handled first, then it joins every link of its path and, with
+// its ACKs, of the way back. Flows come in order of their starts.
 func (c *lateCheck) add(f Flow) {
 	t := &c.trip
 	t.set(f.SizeBytes, f.Path)
@@ -338,7 +347,8 @@ func (c *lateCheck) add(f Flow) {
 		p.work = append(p.work, t.work(h))
 		c.began(id, p.work[h], now)
 		c.began(id^1, c.ackWork(id^1, p.packets), now)
-		if other := c.links[id].join(place); other >= 0 {
+		other := c.links[id].join(place)
+		if other >= 0 {
 			c.crossed(other, 1, now)
 		}
 		if c.links[id].flows > 1 {
@@ -373,7 +383,8 @@ func (c *lateCheck) until(now int64) {
 			c.uncount(p, at)
 		case ends:
 			for _, id := range p.path {
-				if other := c.links[id].leave(e.place); other >= 0 {
+				other := c.links[id].leave(e.place)
+				if other >= 0 {
 					c.crossed(other, -1, at)
 				}
 			}
@@ -397,7 +408,8 @@ func (c *lateCheck) crossed(place int32, by int, now int64) {
 
 // await counts a flow that now meets others at one link, a cycle later if it still does.
 func (c *lateCheck) await(place int32, now int64) {
-	if p := &c.flows[place]; p.crossings == 1 && !p.stopped {
+	p := &c.flows[place]
+	if p.crossings == 1 && !p.stopped {
 		c.events.push(now+p.cycle, event{counts, place, p.epoch})
 	}
 }
@@ -436,11 +448,13 @@ func (c *lateCheck) ended(id int32, work, now int64) {
 
 // settle notes an excess when no flow is counted any more.
 func (c *lateCheck) settle(id int32) {
-	if l := &c.links[id]; l.counted == 0 && l.excess > 0 {
+	l := &c.links[id]
+	if l.counted == 0 && l.excess > 0 {
 		if c.found.add(id, l.longest.row, l.excess, l.longest.fctPS) {
 			c.found.Flows += l.most
 		}
-		l.excess, l.most = 0, 0
+		l.excess = 0
+		l.most = 0
 	}
 }
 
@@ -491,7 +505,8 @@ func (l *presence) leave(place int32) (other int32) {
 func (l *presence) count(p *pending, push, now int64) {
 	l.touch(now)
 	if l.counted == 0 {
-		l.horizon, l.longest = 0, pending{}
+		l.horizon = 0
+		l.longest = pending{}
 	}
 	l.counted++
 	l.push += push
@@ -525,7 +540,8 @@ func (l *presence) touch(now int64) {
 	}
 	l.busyPS += now - l.sincePS
 	l.sincePS = now
-	if over := l.busyPS - l.beganPS - l.least; over > 0 {
+	over := l.busyPS - l.beganPS - l.least
+	if over > 0 {
 		l.excess += over
 		l.least += over // the next excess begins from here
 		l.most = max(l.most, l.counted)
@@ -565,7 +581,10 @@ func (t *trip) set(sizeBytes int64, path []int32) {
 	t.packets = p.Packets(sizeBytes)
 	largest := p.PayloadBytes + p.HeaderBytes
 	lastBytes := sizeBytes - (t.packets-1)*p.PayloadBytes + p.HeaderBytes
-	t.full, t.last, t.delay, t.oneWay = t.full[:0], t.last[:0], t.delay[:0], 0
+	t.full = t.full[:0]
+	t.last = t.last[:0]
+	t.delay = t.delay[:0]
+	t.oneWay = 0
 	back := int64(0)
 	for _, id := range path {
 		l := &t.net.Links[id]
@@ -575,7 +594,9 @@ func (t *trip) set(sizeBytes int64, path []int32) {
 			full = t.links[id].largest
 		}
 		delay := l.DelayNS * psPerNS
-		t.full, t.last, t.delay = append(t.full, full), append(t.last, last), append(t.delay, delay)
+		t.full = append(t.full, full)
+		t.last = append(t.last, last)
+		t.delay = append(t.delay, delay)
 		t.oneWay += full + delay
 		back += t.links[id].both + delay
 	}
@@ -627,7 +648,8 @@ func (h *heap[T]) push(key int64, value T) {
 
 func (h *heap[T]) pop() T {
 	a := *h
-	top, n := a[0].value, len(a)-1
+	top := a[0].value
+	n := len(a) - 1
 	a[0] = a[n]
 	a = a[:n]
 	for i := 0; ; {

@@ -16,15 +16,17 @@ type Model = step.Model
 type Estimate struct {
 	Estimator estimators.Name
 	step.Options
-	// Partitions is the number of ranges of links, and of chunks of flows; 0: 1. The result does not depend on it.
+	// Partitions is the number of ranges of links, and of chunks of flows; 0: 1. The result does not depend on
+	// it.
 	Partitions int
 }
 
 // Run estimates the slowdowns of flows, in the order of their starts, in memory.
 //
-// The steps of the estimator come one after the other: that is how the barriers hold. A step that reads hops by link
-// begins when every flow has its path, and a step that adds up the hops of a flow begins when every link is simulated.
-// Within a step, tasks are independent. Package pipeline runs the same steps on many workers, from files to files.
+// The steps of the estimator come one after the other: that is how the barriers hold. A step that reads hops
+// by link begins when every flow has its path, and a step that adds up the hops of a flow begins when every
+// link is simulated. Within a step, tasks are independent. Package pipeline runs the same steps on many
+// workers, from files to files.
 func Run(ctx context.Context, m *Model, e Estimate, flows []workload.Row) (*Tables, error) {
 	written, source, err := begin(flows, max(1, e.Partitions))
 	if err != nil {

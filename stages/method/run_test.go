@@ -52,8 +52,8 @@ func every() map[string]method.Estimate {
 	return all
 }
 
-// Every estimator has one row per flow, in the order of the flows, and no FCT below the ideal one. What the hops of a flow
-// contribute adds up to its delay. The rows do not depend on partitions.
+// Every estimator has one row per flow, in the order of the flows, and no FCT below the ideal one. What the
+// hops of a flow contribute adds up to its delay. The rows do not depend on partitions.
 func TestLawsOfEveryEstimator(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -92,7 +92,8 @@ func TestLawsOfEveryEstimator(t *testing.T) {
 			}
 			err := columns.Each(found.Table(schema.HopContributions).Read(), func(c *tables.ContributionRow) error {
 				if c.WaitNS < 0 || c.DelayNS < c.WaitNS {
-					return fmt.Errorf("flow row %d: hop %d contributes %v ns, of which %v are wait", c.FlowRow, c.Hop, c.DelayNS, c.WaitNS)
+					return fmt.Errorf("flow row %d: hop %d contributes %v ns, of which %v are wait", c.FlowRow, c.Hop,
+						c.DelayNS, c.WaitNS)
 				}
 				left[c.FlowRow] -= c.DelayNS
 				return nil
@@ -124,7 +125,8 @@ func samePlans(t *testing.T, want, got *method.Tables, partitions int) {
 		if want.Table(table) == nil {
 			continue
 		}
-		a, b := text(want, table), text(got, table)
+		a := text(want, table)
+		b := text(got, table)
 		if !slices.Equal(a, b) {
 			t.Errorf("%d partitions: table %s has other rows", partitions, table.Name)
 		}
@@ -146,8 +148,8 @@ func text(found *method.Tables, table schema.Table) []string {
 	return rows
 }
 
-// Every link has a row in table link_stats, and no more bandwidth is available than it has. Every flow is at every hop of
-// its path once.
+// Every link has a row in table link_stats, and no more bandwidth is available than it has. Every flow is at
+// every hop of its path once.
 func TestLinksOfEveryEstimator(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -174,7 +176,8 @@ func TestLinksOfEveryEstimator(t *testing.T) {
 	}
 }
 
-// Flows so far apart in time that none delays another finish in their ideal time, at every hop and end to end.
+// Flows so far apart in time that none delays another finish in their ideal time, at every hop and end to
+// end.
 func TestSeparateFlowsAreIdeal(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -204,8 +207,8 @@ func TestSecondPassChangesSlowdowns(t *testing.T) {
 	}
 }
 
-// The limit of the window counts once, not at every hop: a single flow whose window is below the bandwidth-delay
-// product takes as long as packets and ACKs on the whole path allow.
+// The limit of the window counts once, not at every hop: a single flow whose window is below the
+// bandwidth-delay product takes as long as packets and ACKs on the whole path allow.
 func TestWindowIsChargedOnce(t *testing.T) {
 	n := methodtest.Clos(t)
 	p := simkernel.DefaultParams()
@@ -223,9 +226,9 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	}
 }
 
-// Flows of a few packets, whose last packet is short, are as late as in the simulation of the whole network: it takes
-// less time than a full packet on every link, and catches up with the packet ahead of it. Delays by ACKs of the other
-// direction, which a flow has also if it is alone, are left out: up to 10% here.
+// Flows of a few packets, whose last packet is short, are as late as in the simulation of the whole network:
+// it takes less time than a full packet on every link, and catches up with the packet ahead of it. Delays by
+// ACKs of the other direction, which a flow has also if it is alone, are left out: up to 10% here.
 func TestShortLastPackets(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -253,7 +256,8 @@ func TestShortLastPackets(t *testing.T) {
 	}
 	for k := 1; k < 4; k++ {
 		t.Logf("%d packets: mean delay %.0f ns, simulated %.0f", k, got[k]/count[k], want[k]/count[k])
-		if ratio := got[k] / want[k]; ratio < 0.9 || ratio > 1.05 {
+		ratio := got[k] / want[k]
+		if ratio < 0.9 || ratio > 1.05 {
 			t.Errorf("%d packets: the mean delay is %.3f of the simulated one", k, ratio)
 		}
 	}
@@ -261,10 +265,12 @@ func TestShortLastPackets(t *testing.T) {
 
 // ACK correction, by hand: 1,000 packets of 1,048 bytes on the wire keep a link busy for 838,400 ns.
 func TestAvailableBandwidth(t *testing.T) {
-	n, p := topologytest.SmallNetwork(t), simkernel.DefaultParams()
+	n := topologytest.SmallNetwork(t)
+	p := simkernel.DefaultParams()
 	l := &route.Loads{Links: make([]route.LinkLoad, len(n.Links))}
 	available := func() float64 { return float64(l.AvailableBps(&p, n.Links[0])) }
-	if got := available(); got != 1e10 {
+	got := available()
+	if got != 1e10 {
 		t.Errorf("no reverse flows, yet %v bps available", got)
 	}
 	for _, c := range []struct {
@@ -274,15 +280,18 @@ func TestAvailableBandwidth(t *testing.T) {
 		{1e6, 1e10 - 1000*60*8*1000}, // the mean
 		{0, 1e10 * (1 - 60.0/1048)},  // a burst is not acknowledged faster than it is sent
 	} {
-		l.Links[1] = route.LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5, LastStartNS: 5 + c.spanNS}
-		if got := available(); math.Abs(got-c.want) > 1 {
+		l.Links[1] = route.LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, FirstStartNS: 5,
+			LastStartNS: 5 + c.spanNS}
+		got := available()
+		if math.Abs(got-c.want) > 1 {
 			t.Errorf("span %d ns: available %v bps, want %v", c.spanNS, got, c.want)
 		}
 	}
 	// With the times in which both directions send: ACKs come in a quarter of the link's own time.
 	l.Simultaneous = true
 	l.Links[0] = route.LinkLoad{Flows: 1, Packets: 2000, Bytes: 2_000_000}
-	l.Links[1] = route.LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, LastStartNS: 1e9, BothNS: 2 * 838_400 / 4}
+	l.Links[1] = route.LinkLoad{Flows: 10, Packets: 1000, Bytes: 1_000_000, LastStartNS: 1e9,
+		BothNS: 2 * 838_400 / 4}
 	if got, want := available(), 1e10*(1-60.0/1108/4); math.Abs(got-want) > 1 {
 		t.Errorf("available %v bps, want %v", got, want)
 	}

@@ -52,7 +52,8 @@ func RandomRows(n *topology.Network, rng *rand.Rand, count int) []workload.Row {
 	var rows []workload.Row
 	clock := int64(5_000_000)
 	for i := range count {
-		a, b := rng.IntN(len(hosts)), rng.IntN(len(hosts)-1)
+		a := rng.IntN(len(hosts))
+		b := rng.IntN(len(hosts) - 1)
 		if b >= a {
 			b++
 		}
@@ -67,8 +68,8 @@ func RandomRows(n *topology.Network, rng *rand.Rand, count int) []workload.Row {
 // FlowRecord is a batch of table flows.
 func FlowRecord(rows ...workload.Row) arrow.Record {
 	return columns.RecordOf(schema.Flows, rows, func(r workload.Row) columns.Row {
-		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes, "start_ns": r.StartNS,
-			"service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic,
+		return columns.Row{"flow_id": r.ID, "src": r.Src, "dst": r.Dst, "size_bytes": r.SizeBytes,
+			"start_ns": r.StartNS, "service": r.Service, "vnet": r.VNet, "synthetic_start": r.Synthetic,
 			"connection_id": r.ID, "background": r.Background}
 	})
 }
@@ -97,7 +98,8 @@ func DCTCP(t testing.TB, n *topology.Network) *step.Model {
 }
 
 // Route routes flows in memory.
-func Route(t testing.TB, n *topology.Network, p *simkernel.Params, flows arrow.Record) (*tables.Memory, *route.Loads) {
+func Route(t testing.TB, n *topology.Network, p *simkernel.Params, flows arrow.Record) (*tables.Memory,
+	*route.Loads) {
 	t.Helper()
 	hops := &tables.Memory{}
 	linkLoads := &tables.Memory{}
@@ -123,6 +125,7 @@ func Clos(t testing.TB) *topology.Network {
 // SmallClos is 2 pods × 2 racks × 2 hosts, 2 planes, 1 spine each.
 func SmallClos() topology.ClosSpec {
 	c := topologytest.SmallClos(2)
-	c.RacksPerPod, c.HostsPerRack = 2, 2
+	c.RacksPerPod = 2
+	c.HostsPerRack = 2
 	return c
 }

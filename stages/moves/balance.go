@@ -24,9 +24,10 @@ var balances = map[string]network.Balance{ECMP: network.ECMP, WCMP: network.ECMP
 	conga: network.CONGA}
 
 // Balances describes the choices for help texts.
-const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or by the key weights), flowlet (a path for each burst), " +
-	"spray (packets take the links alternately), spray-random (at random), adaptive (each packet takes the shortest queue), plb (senders choose another path " +
-	"after congestion) or conga (each burst takes the least congested path)"
+const Balances = "ecmp, wcmp (a flow's path is chosen by bandwidth or by the key weights), flowlet (a path " +
+	"for each burst), spray (packets take the links alternately), spray-random (at random), adaptive (each " +
+	"packet takes the shortest queue), plb (senders choose another path after congestion) or conga (each burst " +
+	"takes the least congested path)"
 
 // InOrder receivers drop packets that arrive out of order, as network cards with go-back-N do. anyOrder is
 // the default for balances that reorder packets.
@@ -43,8 +44,8 @@ func ParseReceivers(text string) (string, error) {
 	return text, nil
 }
 
-var hashes = map[string]topology.Hash{"flow": {}, "addresses": {Addresses: true}, "polarized": {Polarized: true},
-	"addresses,polarized": {Addresses: true, Polarized: true}}
+var hashes = map[string]topology.Hash{"flow": {}, "addresses": {Addresses: true},
+	"polarized": {Polarized: true}, "addresses,polarized": {Addresses: true, Polarized: true}}
 
 // ParseHash returns text if it is the name of a hash.
 func ParseHash(text string) (string, error) {
@@ -70,7 +71,8 @@ func parseRules(text string) (rules []rule, err error) {
 			balance = text
 		}
 		if of, known := balances[balance]; !known || at && of >= network.PLB {
-			return nil, fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of the first six",
+			return nil, fmt.Errorf("no balance: want %s; or SWITCHES=BALANCE,..., such as tor=flowlet, with one of "+
+				"the first six",
 				Balances)
 		}
 		rules = append(rules, rule{which, balance})
@@ -155,10 +157,13 @@ func (m *Moves) addWeight(n *topology.Network, text string) error {
 		}
 		bps := speed.Of(present)
 		if bps < 1 {
-			return fmt.Errorf("cable %s has a weight of %d: must be above 0 (--fail takes a cable down)", n.Ends(c[0], c[1]),
-				bps)
+			return fmt.Errorf("cable %s has a weight of %d: must be above 0 (--fail takes a cable down)",
+				n.Ends(c[0], c[1]), bps)
 		}
-		m.Weights = slices.DeleteFunc(m.Weights, func(w [3]int64) bool { return w[0] == int64(c[0]) && w[1] == int64(c[1]) })
+		m.Weights = slices.DeleteFunc(m.Weights, func(w [3]int64) bool {
+			return w[0] == int64(c[0]) &&
+				w[1] == int64(c[1])
+		})
 		m.Weights = append(m.Weights, [3]int64{int64(c[0]), int64(c[1]), bps})
 	}
 	slices.SortFunc(m.Weights, func(a, b [3]int64) int { return slices.Compare(a[:], b[:]) })

@@ -56,7 +56,8 @@ func (e *Event) check(n *topology.Network) error {
 		l.DelayNS = max(l.DelayNS, n.Links[member].DelayNS)
 	}
 	if e.Kind == Rate && (e.BandwidthBps < simkernel.MinBps || e.BandwidthBps > l.BandwidthBps) {
-		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n), topology.FormatBps(l.BandwidthBps))
+		return fmt.Errorf("event %s: must be 10 kbps to the cable's %s", e.Describe(n),
+			topology.FormatBps(l.BandwidthBps))
 	}
 	if e.Kind == Delay && (e.DelayNS < l.DelayNS || e.DelayNS > network.MaxDelayNS) {
 		return fmt.Errorf("event %s: must be the cable's %s to a minute", e.Describe(n), units.Time(l.DelayNS))
@@ -162,8 +163,8 @@ func (m *Moves) addEvent(n *topology.Network, e Event) error {
 		}
 	}
 	at, _ := slices.BinarySearchFunc(m.Events, e, func(a, b Event) int {
-		return cmp.Or(slices.Compare(a.Cable[:], b.Cable[:]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.FromNS, b.FromNS),
-			cmp.Compare(a.OneWay, b.OneWay))
+		return cmp.Or(slices.Compare(a.Cable[:], b.Cable[:]), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.OneWay, b.OneWay))
 	})
 	m.Events = slices.Insert(m.Events, at, e)
 	return nil
@@ -193,8 +194,8 @@ func (m *Moves) LateEvents(n *topology.Network, lastEndNS int64) (remarks []stri
 	for i := range m.Events {
 		e := &m.Events[i]
 		if e.FromNS > lastEndNS {
-			remarks = append(remarks, fmt.Sprintf("event %s changes nothing: the last flow has finished at %s", e.Describe(n),
-				units.Time(lastEndNS)))
+			remarks = append(remarks, fmt.Sprintf("event %s changes nothing: the last flow has finished at %s",
+				e.Describe(n), units.Time(lastEndNS)))
 		}
 	}
 	return remarks
@@ -210,10 +211,11 @@ const Aeons = 500
 // number of ns, or a date such as 2026-01-31T09:00:00Z.
 func ParseEvent(text string) (cable string, e Event, err error) {
 	words := strings.Fields(text)
-	at := slices.IndexFunc(words, func(w string) bool { return slices.Contains([]string{Down, Loss, Rate, Delay}, w) })
+	at := slices.IndexFunc(words,
+		func(w string) bool { return slices.Contains([]string{Down, Loss, Rate, Delay}, w) })
 	if at < 1 {
-		return "", e, errors.New("want CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]], such as " +
-			"'leaf1:spine3 down 10ms..50ms'")
+		return "", e, errors.New("want CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]], " +
+			"such as 'leaf1:spine3 down 10ms..50ms'")
 	}
 	cable = strings.Join(words[:at], " ")
 	e.Kind = words[at]
@@ -281,7 +283,8 @@ func ParseTime(text string) (int64, error) {
 	ns, err := units.Parse(text, units.Duration)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%q is no time: want one such as 2026-01-31T09:00:00Z, a duration such as 10ms, or ns", text)
+		err = fmt.Errorf("%q is no time: want one such as 2026-01-31T09:00:00Z, a duration such as 10ms, or ns",
+			text)
 	case ns < 0:
 		err = fmt.Errorf("%q is before the trace", text)
 	}

@@ -16,8 +16,8 @@ import (
 // square connects hosts 0 and 1 through switches 2 and 3, which are connected through 4 and through 5.
 func square(t *testing.T) *topology.Network {
 	t.Helper()
-	return topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3}, [2]int32{2, 5},
-		[2]int32{5, 3})
+	return topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3},
+		[2]int32{2, 5}, [2]int32{5, 3})
 }
 
 // Every event is parsed from its description, which has a unique form.
@@ -55,21 +55,27 @@ func TestEvents(t *testing.T) {
 		want string
 	}{
 		{Text{Events: []string{"2:3 down 1ms..2ms"}}, "2:3"}, {Text{Events: []string{"2:9 down 1ms.."}}, `"9"`},
-		{Text{Events: []string{"2:4 down"}}, "cable 2:4"}, {Text{Events: []string{"2:4 fails 1ms.."}}, "want CABLE"},
+		{Text{Events: []string{"2:4 down"}}, "cable 2:4"},
+		{Text{Events: []string{"2:4 fails 1ms.."}}, "want CABLE"},
 		{Text{Events: []string{"2:4 loss 1ms..2ms"}}, "share"}, {Text{Events: []string{"2:4 loss 1"}}, "below 1"},
 		{Text{Events: []string{"2:4 rate 11G"}}, "10 Gbps"}, {Text{Events: []string{"2:4 rate"}}, "no value"},
-		{Text{Events: []string{"2:4 delay 1ns"}}, "to a minute"}, {Text{Events: []string{"2:4 delay 1"}}, "to a minute"},
+		{Text{Events: []string{"2:4 delay 1ns"}}, "to a minute"},
+		{Text{Events: []string{"2:4 delay 1"}}, "to a minute"},
 		{Text{Events: []string{"2:4 delay 1ms", "2->4 loss 1e-3 burst 2us"}}, "bursts"},
-		{Text{Events: []string{"2:4 down 2ms..1ms"}}, "ends before"}, {Text{Events: []string{"2:4 down 2ms"}}, "FROM..TO"},
+		{Text{Events: []string{"2:4 down 2ms..1ms"}}, "ends before"},
+		{Text{Events: []string{"2:4 down 2ms"}}, "FROM..TO"},
 		{Text{Events: []string{down, "4:2 down 1500us.."}}, "overlap"},
 		{Text{Events: []string{"2:4 down 1500us..", down}}, "overlap"},
-		{Text{Events: []string{"2->4 down 1500us..", down}}, "overlap"}, {Text{Events: []string{"2->3 down 1us.."}}, "2:3"},
-		{Text{Events: []string{"2:4 loss 1e-3 burst"}}, "burst"}, {Text{Events: []string{"2:4 loss 1e-3 burst 1ns"}}, "1µs"},
+		{Text{Events: []string{"2->4 down 1500us..", down}}, "overlap"},
+		{Text{Events: []string{"2->3 down 1us.."}}, "2:3"},
+		{Text{Events: []string{"2:4 loss 1e-3 burst"}}, "burst"},
+		{Text{Events: []string{"2:4 loss 1e-3 burst 1ns"}}, "1µs"},
 		{Text{Events: []string{down}, Repair: "1us"}, "local repair"},
 		{Text{Events: []string{down}, Converge: "1ms", Repair: "2ms"}, "faster"},
 		{Text{Balance: "2=spray,crc"}, "no balance"}, {Text{Balance: "switch=conga"}, "first six"},
 		{Text{Balance: "leaf=spray"}, `kind "leaf"`}, {Text{Routes: "none/such"}, "none/such"},
-		{Text{Hash: "crc"}, "crc"}, {Text{Balance: "best"}, "best"}, {Text{Balance: "flowlet", Gap: "0"}, "13 days"},
+		{Text{Hash: "crc"}, "crc"}, {Text{Balance: "best"}, "best"},
+		{Text{Balance: "flowlet", Gap: "0"}, "13 days"},
 		{Text{Receivers: InOrder}, "reorders"}, {Text{Balance: WCMP, Receivers: InOrder}, "reorders"},
 		{Text{Gap: "1us"}, "flowlet"}, {Text{Converge: "1ms"}, "down"},
 		{Text{Weights: []string{"2:4=1G"}}, "wcmp"}, {Text{Balance: WCMP, Weights: []string{"2:4=0G"}}, "2:4=0G"},
@@ -115,11 +121,13 @@ func TestRoutes(t *testing.T) {
 		_, links := r.Links(state, 2, 1)
 		counts = append(counts, len(links))
 	}
-	if !reflect.DeepEqual(counts, []int{2, 1, 0, 1}) || !reflect.DeepEqual(r.Starts(), []int64{0, 2e6, 3e6, 5e6}) {
+	if !reflect.DeepEqual(counts, []int{2, 1, 0, 1}) ||
+		!reflect.DeepEqual(r.Starts(), []int64{0, 2e6, 3e6, 5e6}) {
 		t.Errorf("links of switch 2 by state: %v, from %v", counts, r.Starts())
 	}
 	e := m.Engine(n, r, 1, 2_500_000)
-	if !reflect.DeepEqual(e.Routes.Starts(), []int64{0, 0, 5e5, 25e5}) || len(e.Rates) != 0 || len(e.Faults) != 6 {
+	if !reflect.DeepEqual(e.Routes.Starts(), []int64{0, 0, 5e5, 25e5}) || len(e.Rates) != 0 ||
+		len(e.Faults) != 6 {
 		t.Errorf("%+v, from %v", e, e.Routes.Starts())
 	}
 	if _, err := r.Last().Path(0, 0, 1, nil); err != nil {
@@ -129,7 +137,8 @@ func TestRoutes(t *testing.T) {
 	if w[4] != 7 || w[5] != 7 || w[8] != 10e9 {
 		t.Errorf("weights %v", w)
 	}
-	at, err := (&Text{Balance: "switch 2=flowlet,*3=spray,switch=wcmp", Weights: []string{"4:2=1G"}}).Apply(n, nil)
+	at, err := (&Text{Balance: "switch 2=flowlet,*3=spray,switch=wcmp", Weights: []string{"4:2=1G"}}).Apply(
+		n, nil)
 	if err != nil || !at.Whole() || at.GapNS != defaultGapNS {
 		t.Fatalf("%+v: %v", at, err)
 	}
@@ -162,17 +171,20 @@ func TestReadCSV(t *testing.T) {
 		}
 		return ReadCSV(file)
 	}
-	const given = "\ufeff# of the night\r\ncable,event,value,from,to\r\nA:B,down,,10ms,50ms\n# quiet\nA:C, loss,1e-4,,\n"
+	const given = "\ufeff# of the night\r\ncable,event,value,from,to\r\nA:B,down,,10ms,50ms\n# quiet\nA:C, " +
+		"loss,1e-4,,\n"
 	got, err := read(given)
-	if want := []string{"A:B down  10ms..50ms", "A:C loss 1e-4"}; err != nil || !reflect.DeepEqual(got, want) {
+	want := []string{"A:B down  10ms..50ms", "A:C loss 1e-4"}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for text, want := range map[string]string{"": "is empty", "cable,event\n": "no event",
 		"cable,event,from\nA:B,up,1ms\n":                             "e.csv, line 2",
 		"cable,event,value,from,to\nA:B,down,,10ms,50ms\nA:B,down\n": "line 3",
-		"cable,event,form,to\nA:B,down,10ms,\n":                      "line 1: it has cable, event, form, to: want the columns cable, event, value (if any)",
-		"cable,event,from,from\nA:B,down,10ms,\n":                    "line 1: 2 columns are named from",
-		"cable,value\nA:B,1\n":                                       "line 1: 0 columns are named event",
+		"cable,event,form,to\nA:B,down,10ms,\n": "line 1: it has cable, event, form, to: " +
+			"want the columns cable, event, value (if any)",
+		"cable,event,from,from\nA:B,down,10ms,\n": "line 1: 2 columns are named from",
+		"cable,value\nA:B,1\n":                    "line 1: 0 columns are named event",
 	} {
 		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -195,7 +207,9 @@ func TestEventInSeconds(t *testing.T) {
 		}
 		if err := m.CheckSpan(n, first, first+1e9, first+1e9); (err == nil) != ok {
 			t.Errorf("from %s: %v", from, err)
-		} else if !ok && from == "10ms" && !strings.HasSuffix(err.Error(), "; from the first flow on, it is 'switch 2:switch 4 loss 0.001 2026-01-31T09:05:00.01Z..'") {
+		} else if !ok && from == "10ms" &&
+			!strings.HasSuffix(err.Error(), "; from the first flow on, it is 'switch 2:switch 4 loss 0.001 "+
+				"2026-01-31T09:05:00.01Z..'") {
 			t.Errorf("without an example: %v", err)
 		}
 		if err := m.CheckSpan(n, 0, math.MaxInt64, math.MaxInt64); err != nil {
@@ -209,8 +223,10 @@ func TestCheckDamagedMoves(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	event := Event{Cable: [2]int32{0, 4}, Kind: Down}
 	for _, change := range []func(*Moves){
-		func(m *Moves) { m.Balance = "best" }, func(m *Moves) { m.GapNS = -1 }, func(m *Moves) { m.ConvergeNS = 1 << 62 },
-		func(m *Moves) { m.At = map[string][]int32{"spray": {9}} }, func(m *Moves) { m.At = map[string][]int32{conga: {4}} },
+		func(m *Moves) { m.Balance = "best" }, func(m *Moves) { m.GapNS = -1 },
+		func(m *Moves) { m.ConvergeNS = 1 << 62 },
+		func(m *Moves) { m.At = map[string][]int32{"spray": {9}} },
+		func(m *Moves) { m.At = map[string][]int32{conga: {4}} },
 		func(m *Moves) {
 			m.Balance = "spray"
 			m.At = map[string][]int32{"spray": {4}}

@@ -18,7 +18,8 @@ type Text struct {
 	Receivers                            string   // InOrder or anyOrder
 	Routes                               string   // directory (topology.ReadFIB), or none
 	Weights                              []string // SELECTOR=SPEED
-	Events                               []string // CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]
+	// CABLES down|loss SHARE [burst TIME]|rate SPEED|delay TIME [FROM..[TO]]
+	Events []string
 }
 
 // A TextError is an error in one of the texts.

@@ -39,7 +39,8 @@ func TestWordsOfChanges(t *testing.T) {
 	m := Moves{At: map[string][]int32{"spray": {2, 3}, conga: {4}}, Hash: "ports",
 		Events: []Event{{Cable: [2]int32{2, 4}, Kind: Down, FromNS: 5, ToNS: 9}}}
 	words := m.Describe(square(t))
-	const described = "balance ecmp, conga at 1 switch, spray at 2 switches, hash ports, switch 2:switch 4 down 5ns..9ns"
+	const described = "balance ecmp, conga at 1 switch, spray at 2 switches, hash ports, switch 2:switch 4 " +
+		"down 5ns..9ns"
 	if words != described {
 		t.Error(words)
 	}

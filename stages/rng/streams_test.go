@@ -82,7 +82,8 @@ func TestNamesHaveKeysOfFNV(t *testing.T) {
 	for _, name := range []string{"", "web", "storage", "\xff"} {
 		h := fnv.New64a()
 		h.Write([]byte(name))
-		got, want := MixString(5, name), MixKey(MixKey(5, h.Sum64()), uint64(len(name)))
+		got := MixString(5, name)
+		want := MixKey(MixKey(5, h.Sum64()), uint64(len(name)))
 		if got != want {
 			t.Errorf("key of %q is %#x, want %#x", name, got, want)
 		}

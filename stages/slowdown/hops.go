@@ -38,7 +38,9 @@ type HopIndex struct {
 // Begin removes all rows and prepares for rows of a table about the chunk of flows that starts at row
 // firstRow.
 func (x *HopIndex) Begin(table schema.Table, firstRow, flows int64) {
-	x.table, x.firstRow, x.hops = table.Name, firstRow, x.hops[:0]
+	x.table = table.Name
+	x.firstRow = firstRow
+	x.hops = x.hops[:0]
 	x.first, x.length = columns.Resize(x.first, int(flows)), columns.Resize(x.length, int(flows))
 	clear(x.length)
 }
@@ -53,7 +55,8 @@ const usualHops = 8
 
 // Reserve allocates the hops of flow f of the chunk.
 func (x *HopIndex) Reserve(f int64, hops int16) {
-	x.first[f], x.length[f] = int32(len(x.hops)), hops
+	x.first[f] = int32(len(x.hops))
+	x.length[f] = hops
 	if cap(x.hops)-len(x.hops) < int(hops) { // later flows have about as many hops
 		x.hops = slices.Grow(x.hops, max(int(hops), min(int(hops), usualHops)*(len(x.length)-int(f))))
 	}
@@ -75,7 +78,8 @@ func (x *HopIndex) Add(row int64, hop, hops int16, is Cell) error {
 	if hop < 0 || hop >= min(hops, x.length[f]) {
 		return fmt.Errorf("%s: flow row %d has hop %d, which is not on its path of %d", x.table, row, hop, hops)
 	}
-	if at := &x.hops[int(x.first[f])+int(hop)]; at.Link < 0 {
+	at := &x.hops[int(x.first[f])+int(hop)]
+	if at.Link < 0 {
 		*at = is
 	}
 	return nil

@@ -78,7 +78,8 @@ func (w *Writer) Write(ctx context.Context, c Chunk, out Sink, estimate Estimate
 	at := int64(0)
 	err := columns.EachRows(c.Flows, tables.SmallBatch, func(part []flowRow) error {
 		if at+int64(len(part)) > c.Rows {
-			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", c.FirstRow, c.Rows)
+			return fmt.Errorf("flows: the chunk at row %d has more flows than the %d that were routed", c.FirstRow,
+				c.Rows)
 		}
 		w.rows = w.rows[:0]
 		for i := range part {
@@ -156,7 +157,8 @@ func (w *Writer) WindowNS(path []int32, sizeBytes int64) int64 {
 // rest by reducing its rate. This rest is divided in proportion to the hops' marks. If there are no marks, it
 // belongs to hop 0, where the flow competes with other flows of its host.
 func (w *Writer) Attribute(row, sizeBytes int64, hops []Hop, to *Flow) {
-	rest, allMarks := to.DelayNS, int64(0)
+	rest := to.DelayNS
+	allMarks := int64(0)
 	for h := range hops {
 		hops[h].LastNS = min(hops[h].LastNS, rest)
 		rest -= hops[h].LastNS

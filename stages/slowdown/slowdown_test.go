@@ -181,7 +181,8 @@ func TestPathsChange(t *testing.T) {
 	w := slowdown.NewWriter(&step.Model{Network: topologytest.SmallNetwork(t),
 		Params: simkernel.DefaultParams()})
 	for range 2 {
-		one, two := w.IdealNS([]int32{0}, 1000), w.IdealNS(smallPath, 1000)
+		one := w.IdealNS([]int32{0}, 1000)
+		two := w.IdealNS(smallPath, 1000)
 		if one != 1839 || two != 3677 {
 			t.Errorf("ideal FCTs of %d and %d ns", one, two)
 		}

@@ -23,7 +23,8 @@ func (s *Sorter) Order(n int, key func(row int) uint64) []int32 {
 	var all uint64
 	for i := range n {
 		k := key(i)
-		s.keys[i], s.rows[i] = k, int32(i)
+		s.keys[i] = k
+		s.rows[i] = int32(i)
 		all |= k
 	}
 	for shift := 0; all>>shift != 0; shift += digitBits {
@@ -52,7 +53,8 @@ func (s *Sorter) Order(n int, key func(row int) uint64) []int32 {
 func (s *Sorter) ByFlow(n int, of func(i int) (flowRow int64, hop int16)) []int32 {
 	var least int64
 	for i := range n {
-		if row, _ := of(i); i == 0 || row < least {
+		row, _ := of(i)
+		if i == 0 || row < least {
 			least = row
 		}
 	}

@@ -45,8 +45,8 @@ const MaxScale = 16
 // beginning. It is called several times, and the streams are read concurrently, so that memory does not grow
 // with the number of flows. New flows have ids above all existing ones. It returns an error if a service has
 // no flows, or if the network does not have a rack. The notes name services whose hosts move to fewer ones.
-func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed uint64, open func() schema.Batches,
-	out schema.Sink) (notes []string, err error) {
+func ChangeFlows(ctx context.Context, n *topology.Network, c FlowChanges, seed uint64,
+	open func() schema.Batches, out schema.Sink) (notes []string, err error) {
 	x := &flowChanger{net: n, changes: c, seed: seed, hosts: map[string]map[int32]bool{},
 		moved: map[string]map[int32]int32{}}
 	if err := x.scan(open()); err != nil {
@@ -129,7 +129,8 @@ func (x *flowChanger) parts() ([]flowPart, error) {
 			span := uint64(x.lastNS-x.firstNS) + 1
 			shift := int64(draw.Uint64() % span)
 			base := x.maxID + 1 + copies*x.rows
-			if copies++; x.rows > 0 && (math.MaxInt64-x.maxID-1)/x.rows < copies {
+			copies++
+			if x.rows > 0 && (math.MaxInt64-x.maxID-1)/x.rows < copies {
 				return nil, errors.New("flow ids are so high that no ids are left above them for copies of flows")
 			}
 			parts = append(parts, flowPart{k, service, base, shift - int64(span), x.lastNS - shift, true},
@@ -238,7 +239,8 @@ func (x *flowChanger) assignHosts() error {
 			}
 			x.targets[name] = append(x.targets[name], racks[r]...)
 		}
-		if n := len(x.targets[name]); n < 2 {
+		n := len(x.targets[name])
+		if n < 2 {
 			return fmt.Errorf("service %q cannot move to racks of %d hosts in all: a flow needs two", name, n)
 		}
 		var from []int
@@ -249,7 +251,8 @@ func (x *flowChanger) assignHosts() error {
 		x.moved[name] = map[int32]int32{}
 		if n := len(x.hosts[name]); x.changes.Ranks {
 			if n > len(x.targets[name]) {
-				return fmt.Errorf("job %q has %d hosts, and the racks that it would move to %d", name, n, len(x.targets[name]))
+				return fmt.Errorf("job %q has %d hosts, and the racks that it would move to %d", name, n,
+					len(x.targets[name]))
 			}
 			for i, h := range slices.Sorted(maps.Keys(x.hosts[name])) {
 				x.moved[name][h] = x.targets[name][i]

@@ -77,7 +77,8 @@ func TestChangeFlows(t *testing.T) {
 	flows, _ := mustGenerate(t, n, services, 1)
 	out := &flowTable{T: t}
 	changes := workload.FlowChanges{
-		Scale: map[string]float64{"db": 2.7, "web": 0.4, "hadoop": 1.5}, Move: map[string][]int{"hadoop": {1, 2, 7}},
+		Scale: map[string]float64{"db": 2.7, "web": 0.4, "hadoop": 1.5},
+		Move:  map[string][]int{"hadoop": {1, 2, 7}},
 	}
 	var table batches
 	for part := range slices.Chunk(flows.Rows, 1009) {
@@ -106,7 +107,8 @@ func TestChangeFlows(t *testing.T) {
 	// Hosts that come to share one are noted.
 	changes = workload.FlowChanges{Move: map[string][]int{"hadoop": {1}}}
 	notes, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, &flowTable{T: t})
-	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "hadoop moves from ") || !strings.Contains(notes[0], " hosts to 8: ") {
+	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "hadoop moves from ") ||
+		!strings.Contains(notes[0], " hosts to 8: ") {
 		t.Errorf("%q, %v", notes, err)
 	}
 
@@ -124,7 +126,8 @@ func TestChangeFlows(t *testing.T) {
 	for _, name := range out.Service {
 		after[name]++
 	}
-	if delete(before, "db"); len(before) < 2 || !maps.Equal(before, after) {
+	delete(before, "db")
+	if len(before) < 2 || !maps.Equal(before, after) {
 		t.Errorf("%v, want %v", after, before)
 	}
 }

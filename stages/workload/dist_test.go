@@ -149,7 +149,8 @@ func TestLogNormalMean(t *testing.T) {
 		if math.Abs(r-1) > tolerance {
 			t.Errorf("σ %v: mean is %.4f of what it should be", sigma, r)
 		}
-		if s := math.Sqrt(max(0, logs2/n-logs/n*logs/n)); math.Abs(s-sigma) > 0.01*sigma+1e-4 {
+		s := math.Sqrt(max(0, logs2/n-logs/n*logs/n))
+		if math.Abs(s-sigma) > 0.01*sigma+1e-4 {
 			t.Errorf("σ %v: logarithms scatter by %v", sigma, s)
 		}
 	}

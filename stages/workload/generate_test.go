@@ -99,7 +99,8 @@ func TestGenerateDistributions(t *testing.T) {
 		}
 		wantGap := 1e9 / plan.ServiceFlowsPerSecond[0]
 		meanGap := float64(last) / flows
-		if r, tol := meanGap/wantGap, 5*math.Sqrt((math.Exp(sigma*sigma)-1)/flows); math.Abs(r-1) > tol {
+		r, tol := meanGap/wantGap, 5*math.Sqrt((math.Exp(sigma*sigma)-1)/flows)
+		if math.Abs(r-1) > tol {
 			t.Errorf("σ %v: mean inter-arrival %.1f ns, want %.1f ± %.1f%%", sigma, meanGap, wantGap, 100*tol)
 		}
 		mean := sum / float64(logs)
@@ -194,7 +195,8 @@ func TestGenerateIsReproducible(t *testing.T) {
 	w := mixedWorkload(t, 0)
 	w.DurationNS = d.Start[50_000]
 	e, _ := mustGenerate(t, n, w, 1)
-	if k := len(e.ID); k > 50_000 || !slices.Equal(e.Start, d.Start[:k]) || d.Start[k] < w.DurationNS {
+	k := len(e.ID)
+	if k > 50_000 || !slices.Equal(e.Start, d.Start[:k]) || d.Start[k] < w.DurationNS {
 		t.Errorf("%d flows before %d ns", k, w.DurationNS)
 	}
 	// Without a service, the others draw the same pairs and sizes.
@@ -225,8 +227,8 @@ func evenMatrix(t *testing.T, racks int) *workload.Matrix {
 func TestGenerateOnRacksOfAService(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
 	w := &workload.Workload{MaxLoad: 0.4, DurationNS: 20_000_000, Services: []workload.Service{
-		{Name: "a", Sizes: mustSizes(t, workload.SizePoint{0, 0}, workload.SizePoint{5000, 100}), Sigma: 1, Share: 1,
-			Racks: []int{3, 20}},
+		{Name: "a", Sizes: mustSizes(t, workload.SizePoint{0, 0}, workload.SizePoint{5000, 100}), Sigma: 1,
+			Share: 1, Racks: []int{3, 20}},
 		{Name: "b", Sizes: mustSizes(t, workload.SizePoint{100, 100}), Sigma: 1, Share: 1, Racks: []int{7},
 			Matrix: evenMatrix(t, 1)}}}
 	got, _ := mustGenerate(t, n, w, 1)

@@ -53,7 +53,8 @@ func TestPairsAndTwins(t *testing.T) {
 	for _, c := range []struct {
 		a, b int32
 		want float64
-	}{{0, 7, 1. / 3}, {7, 8, 0.5}, {8, 7, 1. / 6}, {8, 9, 0.5}, {9, 6, 1. / 3}, {6, 9, 0}, {7, 1, 1. / 6}, {5, 9, 0}} {
+	}{{0, 7, 1. / 3}, {7, 8, 0.5}, {8, 7, 1. / 6}, {8, 9, 0.5}, {9, 6, 1. / 3}, {6, 9, 0}, {7, 1, 1. / 6},
+		{5, 9, 0}} {
 		for _, l := range n.Links {
 			if l.Src == c.a && l.Dst == c.b && math.Abs(plan.LinkLoad[l.ID]-c.want) > 1e-9 {
 				t.Errorf("%d → %d is expected to carry %v, want %v", c.a, c.b, plan.LinkLoad[l.ID], c.want)
@@ -67,7 +68,8 @@ func TestPairsAndTwins(t *testing.T) {
 	flows := map[string][]drawn{}
 	for i, s := range got.Service {
 		pair := [2]int32{got.Src[i], got.Dst[i]}
-		if want := w.Services[slices.Index([]string{"main", "one", "two"}, s)].Pairs; !slices.Contains(want, pair) {
+		want := w.Services[slices.Index([]string{"main", "one", "two"}, s)].Pairs
+		if !slices.Contains(want, pair) {
 			t.Fatalf("service %s sends %v", s, pair)
 		}
 		flows[s] = append(flows[s], drawn{pair[0] == 0 || pair[0] == 1 || pair[0] == 3, got.Size[i], got.Start[i]})
@@ -75,8 +77,8 @@ func TestPairsAndTwins(t *testing.T) {
 	k := min(len(flows["one"]), len(flows["two"])) // the number of flows may end between twins
 	if k < 10_000 || !slices.Equal(flows["one"][:k], flows["two"][:k]) ||
 		slices.Equal(flows["one"][:k], flows["main"][:k]) {
-		t.Errorf("%d, %d and %d flows: want the twins alike and main different", len(flows["main"]), len(flows["one"]),
-			len(flows["two"]))
+		t.Errorf("%d, %d and %d flows: want the twins alike and main different", len(flows["main"]),
+			len(flows["one"]), len(flows["two"]))
 	}
 }
 

@@ -152,7 +152,8 @@ var MatrixKinds = []string{MatrixUniform, MatrixDatabase, MatrixWebServer, Matri
 // and jobs that fit in a rack make some diagonals larger (σ 0.6).
 func NewMatrixOf(kind string, pods, racksPerPod int, seed uint64) (*Matrix, error) {
 	if pods < 1 || racksPerPod < 1 || pods > 4096 || racksPerPod > 4096 || pods*racksPerPod > 4096 {
-		return nil, fmt.Errorf("matrix %s of %d pods × %d racks: must have 1 to 4,096 racks", kind, pods, racksPerPod)
+		return nil, fmt.Errorf("matrix %s of %d pods × %d racks: must have 1 to 4,096 racks", kind, pods,
+			racksPerPod)
 	}
 	n := pods * racksPerPod
 	cell := func(i, j int) float64 {

@@ -114,7 +114,8 @@ func rackGroups(n *topology.Network, s *Service) (racks [][]int32, weight func(i
 
 // pairGroups returns each host of the pairs as a group, in order of first mention, and weight 1 from the
 // sender to the receiver of each pair.
-func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j int) float64, err error) {
+func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight func(i, j int) float64,
+	err error) {
 	group := map[int32]int{}
 	paired := map[[2]int]bool{}
 	for _, p := range pairs {
@@ -151,7 +152,8 @@ func pairGroups(n *topology.Network, pairs [][2]int32) (hosts [][]int32, weight 
 // of their services. The random stream of a flow depends on the seed, the name of the service (or of its
 // twin) and the number of the flow in the service. Another service, or more flows, therefore changes only the
 // ids of the others.
-func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (*Plan, error) {
+func Generate(ctx context.Context, r *topology.Router, w *Workload, seed uint64, out schema.Sink) (*Plan,
+	error) {
 	plan, err := NewPlan(r, w)
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
@@ -319,7 +321,8 @@ func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
 			"%d)",
 			w.DurationNS, w.Flows)
 	}
-	p := &Plan{LinkLoad: make([]float64, len(r.Net.Links)), ServiceFlowsPerSecond: make([]float64, len(w.Services))}
+	p := &Plan{LinkLoad: make([]float64, len(r.Net.Links)),
+		ServiceFlowsPerSecond: make([]float64, len(w.Services))}
 	shares := 0.0
 	for _, s := range w.Services {
 		shares += s.Share
@@ -376,7 +379,8 @@ func (p *Plan) addService(r *topology.Router, s *Service, shares float64) (err e
 	sum := 0.0
 	for i := range sp.groups {
 		for j := range sp.groups {
-			if x := weight(i, j); x > 0 {
+			x := weight(i, j)
+			if x > 0 {
 				pairs = append(pairs, groupPair{int32(i), int32(j)})
 				weights = append(weights, x)
 				sum += x

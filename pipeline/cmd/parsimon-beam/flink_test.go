@@ -14,15 +14,16 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
 
-// javaOpens lists the Java packages that Flink's serializers access by reflection, which Java 17 forbids by default.
-// The list is that of Flink's own scripts.
+// javaOpens lists the Java packages that Flink's serializers access by reflection, which Java 17 forbids by
+// default. The list is that of Flink's own scripts.
 var javaOpens = []string{
-	"java.lang", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.lang.reflect", "java.text", "java.time", "java.util",
+	"java.lang", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.lang.reflect", "java.text", "java.time",
+	"java.util",
 	"java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks",
 }
 
-// jobServer starts Beam's job server with Flink in the same process, on ports that the system chooses, and returns its
-// address. It ends with the test.
+// jobServer starts Beam's job server with Flink in the same process, on ports that the system chooses, and
+// returns its address. It ends with the test.
 func jobServer(t *testing.T, jars string) (endpoint string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +39,8 @@ func jobServer(t *testing.T, jars string) (endpoint string) {
 		args = append(args, "--add-opens=java.base/"+name+"=ALL-UNNAMED")
 	}
 	args = append(args, "-cp", filepath.Join(jars, "*"), "org.apache.beam.runners.flink.FlinkJobServerDriver",
-		"--job-host=localhost", "--job-port=0", "--artifact-port=0", "--expansion-port=0", "--artifacts-dir="+filepath.Join(dir, "artifacts"), "--flink-master=[local]")
+		"--job-host=localhost", "--job-port=0", "--artifact-port=0", "--expansion-port=0", "--artifacts-dir="+
+			filepath.Join(dir, "artifacts"), "--flink-master=[local]")
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "java", args...)
 	cmd.Dir = dir
@@ -105,7 +107,8 @@ func TestSameRowsOnFlink(t *testing.T) {
 	})
 	*jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism = jobServer(t, jars), "LOOPBACK", 2
 	lake := t.TempDir()
-	if _, err := beamJob(t, append(by, file, "--lake", lake, "--runner", "flink", "--resubmit", "0")...); err != nil {
+	if _, err := beamJob(t, append(by, file, "--lake", lake, "--runner", "flink",
+		"--resubmit", "0")...); err != nil {
 		t.Fatal(err)
 	}
 	sameRows(t, "on Flink", lake, want)

@@ -102,8 +102,8 @@ func beamJob(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// locally does in this process what a command line asks for, but for the lake. It returns the estimate, closed, and the
-// digests of its tables.
+// locally does in this process what a command line asks for, but for the lake. It returns the estimate,
+// closed, and the digests of its tables.
 func locally(t *testing.T, file string, args ...string) (run *pipeline.Estimation, want map[string]string) {
 	t.Helper()
 	lake := t.TempDir()
@@ -157,7 +157,8 @@ func sameRows(t *testing.T, when, lake string, want map[string]string) {
 	}
 }
 
-// A job on Prism writes the same rows of every table as a local run, also where half of its tasks are done already.
+// A job on Prism writes the same rows of every table as a local run, also where half of its tasks are done
+// already.
 func TestSameRowsOnPrism(t *testing.T) {
 	file := tinyScenario(t)
 	for _, by := range [][]string{
@@ -189,8 +190,8 @@ func TestSameRowsOnPrism(t *testing.T) {
 	}
 }
 
-// What a job cannot do is reported before it begins. A damaged table is made again; flows that are gone are reported by
-// the stage that needs them.
+// What a job cannot do is reported before it begins. A damaged table is made again; flows that are gone are
+// reported by the stage that needs them.
 func TestJobErrors(t *testing.T) {
 	file, lake := tinyScenario(t), t.TempDir()
 	was := *jobopts.Endpoint // set by the tests on Prism

@@ -1,21 +1,22 @@
-// Command parsimon-beam estimates a scenario on many machines with Apache Beam: the stages of "parsimon run", with
-// equal rows, in the same lake.
+// Command parsimon-beam estimates a scenario on many machines with Apache Beam: the stages of "parsimon run",
+// with equal rows, in the same lake.
 //
-// Flows are generated where the command runs, since they are one stream. One Beam pipeline then does all other stages.
-// Its elements are task numbers only: data stays in the lake, on a path that all workers share. Each step of the
-// estimate (engine.TaskRunner.Steps; a pass of estimator flow has two) adds to it
+// Flows are generated where the command runs, since they are one stream. One Beam pipeline then does all
+// other stages. Its elements are task numbers only: data stays in the lake, on a path that all workers share.
+// Each step of the estimate (engine.TaskRunner.Steps; a pass of estimator flow has two) adds to it
 //
 //	group ─► plan ─► reshuffle ─► do ─┬─► group ─► plan ─► …
 //	            └── noTask ───────────┘
 //
-// plan cuts the step into tasks and emits the numbers of those that are not done, the costliest first. do does one task
-// on any worker and emits its number. group, a GroupByKey on a single key, emits nothing before all tasks of the step
-// are done: it is the barrier that the method needs between two steps. plan also emits noTask, so that a step without
-// tasks left is followed by the next.
+// plan cuts the step into tasks and emits the numbers of those that are not done, the costliest first. do
+// does one task on any worker and emits its number. group, a GroupByKey on a single key, emits nothing before
+// all tasks of the step are done: it is the barrier that the method needs between two steps. plan also emits
+// noTask, so that a step without tasks left is followed by the next.
 //
-// All steps are in one pipeline, so that the job continues without the machine that submitted it, the binary is staged
-// once, and a runner that restarts the job continues where it stopped: a task that is done has its record in the lake.
-// A failed task, a lost worker and a task that two workers do at once need no code here (engine.TaskRunner).
+// All steps are in one pipeline, so that the job continues without the machine that submitted it, the binary
+// is staged once, and a runner that restarts the job continues where it stopped: a task that is done has its
+// record in the lake. A failed task, a lost worker and a task that two workers do at once need no code here
+// (engine.TaskRunner).
 //
 // The command is a separate module, because Beam adds 58 modules and would raise 14 that parsimon uses.
 package main
@@ -130,7 +131,8 @@ type planStep struct {
 	Step   string
 }
 
-// ProcessElement finishes the step before and emits the tasks of this one. A runner that retries calls it again.
+// ProcessElement finishes the step before and emits the tasks of this one. A runner that retries calls it
+// again.
 func (p *planStep) ProcessElement(ctx context.Context, _ int, _ func(*int) bool, emit func(int)) error {
 	r, err := p.Job.runner(ctx)
 	if err != nil {
@@ -228,16 +230,23 @@ type flags struct {
 func (f *flags) declare(set *pflag.FlagSet) {
 	f.set = set
 	set.StringVar(&f.lake, "lake", "", "directory of the lake, on a path that all workers share (required)")
-	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the beginning of it, instead of a scenario file")
+	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the beginning of it, "+
+		"instead of a scenario file")
 	set.Uint64("seed", 1, "seed of every random choice, instead of the scenario file's")
 	set.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	set.StringVar(&f.estimator, "estimator", estimators.Flow.String(), "flow or independent")
-	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 to see what feedback is worth")
-	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster of similar links: the accepted error of a slowdown at a link, e.g. 5%")
-	set.IntVar(&f.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Should exceed the number of workers. Does not change the results")
-	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does not change the results")
-	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, which are removed otherwise as soon as no stage needs them")
-	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with a job service (portable)")
+	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 "+
+		"to see what feedback is worth")
+	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster "+
+		"of similar links: the accepted error of a slowdown at a link, e.g. 5%")
+	set.IntVar(&f.partitions, "partitions", 0, "tasks that the links are divided into; 0: by size. Should "+
+		"exceed the number of workers. Does not change the results")
+	set.IntVar(&f.workers, "workers", 0, "goroutines of a stage that is a single task; 0: one per core. Does "+
+		"not change the results")
+	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and "+
+		"sender_feedback, which are removed otherwise as soon as no stage needs them")
+	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with "+
+		"a job service (portable)")
 	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no log lines but warnings")
 }
@@ -356,7 +365,8 @@ func (f *flags) submit(ctx context.Context, j Job, runner *engine.TaskRunner, lo
 			return fmt.Errorf("%w\nthe same command continues (parsimon status --lake %s)", err, j.Lake)
 		}
 		// A task manager may assign a dead worker process until the job ends.
-		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; completed tasks are kept")
+		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; completed tasks are " +
+			"kept")
 		if _, err := runner.Complete(ctx); err != nil { // records of damaged files do not count
 			return err
 		}
@@ -371,7 +381,8 @@ func (f *flags) job() (j Job, err error) {
 	case f.lake == "":
 		return j, errors.New("--lake is required")
 	case f.passes < 1 || f.passes > pipeline.MaxPasses:
-		return j, fmt.Errorf("--passes %d: must be 1 or 2; where two passes do not suffice, use parsimon run --estimator exact", f.passes)
+		return j, fmt.Errorf("--passes %d: must be 1 or 2; where two passes do not suffice, use parsimon run "+
+			"--estimator exact", f.passes)
 	case f.partitions < 0 || f.partitions > 99_999:
 		return j, fmt.Errorf("--partitions %d: must be 0 to 99,999", f.partitions)
 	case f.resubmit < 0:

@@ -12,11 +12,12 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// Under a limit of the address space that the Go runtime cannot start or work in, the program says so. This is the test
-// program itself.
+// Under a limit of the address space that the Go runtime cannot start or work in, the program says so. This
+// is the test program itself.
 func TestLimitedAddressSpace(t *testing.T) {
 	for _, kib := range []string{"200000", "700000", "1000000", "2000000"} {
-		out, err := exec.Command("sh", "-c", `ulimit -v "$0" && exec "$1" -test.run '^$'`, kib, os.Args[0]).CombinedOutput()
+		out, err := exec.Command("sh", "-c", `ulimit -v "$0" && exec "$1" -test.run '^$'`, kib,
+			os.Args[0]).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || strings.Count(string(out), "\n") != 1 ||
 			!strings.HasPrefix(string(out), "parsimon: the address space is limited to ") {
@@ -25,8 +26,8 @@ func TestLimitedAddressSpace(t *testing.T) {
 	}
 }
 
-// The default memory limit fits into a limited address space. 2 GiB more than parsimon needs to start leave 3 GiB beside
-// what it reserves at rest.
+// The default memory limit fits into a limited address space. 2 GiB more than parsimon needs to start leave 3
+// GiB beside what it reserves at rest.
 func TestMemoryOfAddressSpace(t *testing.T) {
 	const child = "PARSIMON_TEST_ADDRESS_SPACE"
 	if os.Getenv(child) != "" {
@@ -34,10 +35,12 @@ func TestMemoryOfAddressSpace(t *testing.T) {
 		return
 	}
 	kib := fmt.Sprint(4<<20 + runtime.NumCPU()*(512<<10))
-	c := exec.Command("sh", "-c", `ulimit -v "$0" && exec "$1" -test.run "$2"`, kib, os.Args[0], "^"+t.Name()+"$")
+	c := exec.Command("sh", "-c", `ulimit -v "$0" && exec "$1" -test.run "$2"`, kib, os.Args[0],
+		"^"+t.Name()+"$")
 	c.Env = append(os.Environ(), child+"=1")
 	out, err := c.CombinedOutput()
-	if want := fmt.Sprintf("default %d\n", 3<<29); err != nil || !strings.HasPrefix(string(out), want) {
+	want := fmt.Sprintf("default %d\n", 3<<29)
+	if err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("%v, %s, want %s", err, out, want)
 	}
 }

@@ -60,7 +60,8 @@ func (a *answerFlags) declareGates(f *pflag.FlagSet, with comparison) {
 			err = errors.New("a change needs a base, which what-if and compare have")
 		}
 		return g, err
-	}, "fail-if", "exit with 3 if this condition is true, such as "+example+"; may be repeated. A condition selects "+
+	}, "fail-if", "exit with 3 if this condition is true, such as "+example+
+		"; may be repeated. A condition selects "+
 		"flows by "+strings.Join(gate.Columns(), ", ")+", or the most loaded link by link or tier")
 }
 

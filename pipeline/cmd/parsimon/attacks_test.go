@@ -24,15 +24,18 @@ func TestEmptyNames(t *testing.T) {
 	for _, args := range [][]string{
 		{"rm", ""}, {"rm", "--workload", ""}, {"rm", "tiny", ""}, {"what-if", "", "--scale", "web=2"},
 		{"compare", "", "tiny"}, {"compare", "tiny", ""}, {"report", ""}, {"report", "tiny", "--compare", ""},
-		{"validate", "--scenario", ""}, {"stage", "route", "--scenario", ""}, {"sweep", "", "--fail", "each:fabric-spine"},
-		{"run", "--workload", ""}, {"run", ""}, {"query", ""}, {"query", "slowdown_by_size", "--param", "scenario="},
+		{"validate", "--scenario", ""}, {"stage", "route", "--scenario", ""},
+		{"sweep", "", "--fail", "each:fabric-spine"},
+		{"run", "--workload", ""}, {"run", ""}, {"query", ""},
+		{"query", "slowdown_by_size", "--param", "scenario="},
 		{"ingest", "", "--topology", "x"}, {"ingest", "x", "--topology", ""},
 	} {
 		mustFail(t, failure{exitUsage, "is empty", append(args, "--lake", r.lake)})
 	}
 	mustFail(t, failure{exitUsage, "is empty", []string{"status", "--lake", ""}})
 	mustFail(t, failure{exitFailed, "is empty", []string{"report", "@flow-2", "--lake", r.lake}})
-	if after := files(t, r.lake); len(after) != len(before) {
+	after := files(t, r.lake)
+	if len(after) != len(before) {
 		t.Errorf("%d files, %d before", len(after), len(before))
 	}
 }
@@ -84,7 +87,8 @@ func TestOutputs(t *testing.T) {
 		before, _ := os.Lstat(path)
 		must(t, append(report, path)...)
 		must(t, "rm", "--older-than", "30d", "--lake", r.lake, "--metrics-file", path)
-		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) || after.Mode() != before.Mode() {
+		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) ||
+			after.Mode() != before.Mode() {
 			t.Errorf("%s is another file: %v", path, err)
 		}
 	}
@@ -106,13 +110,15 @@ func TestOutputs(t *testing.T) {
 		read <- text
 	}()
 	must(t, append(report, at("pipe"))...)
-	if page := <-read; !strings.HasSuffix(strings.TrimSpace(string(page)), "</html>") {
+	page := <-read
+	if !strings.HasSuffix(strings.TrimSpace(string(page)), "</html>") {
 		t.Errorf("a pipe got %d bytes", len(page))
 	}
 	mustFail(t, failure{exitFailed, `the name "\xff" of the scenario is not UTF-8 text`,
 		[]string{"what-if", "tiny", "--scale", "web=0.5", "--name", "\xff", "--lake", r.lake, "-q"}})
 	before := files(t, r.lake)
-	for _, path := range []string{"parsimon.duckdb", "_state/readers.lock", "_cache/x", "slowdowns", "flows/new", "_new"} {
+	for _, path := range []string{"parsimon.duckdb", "_state/readers.lock", "_cache/x", "slowdowns", "flows/new",
+		"_new"} {
 		mustFail(t, failure{exitFailed, "belongs to the lake", append(report, filepath.Join(r.lake, path))})
 		mustFail(t, failure{exitFailed, "belongs to the lake",
 			[]string{"rm", "tiny", "--lake", r.lake, "--metrics-file", filepath.Join(r.lake, path)}})
@@ -120,14 +126,17 @@ func TestOutputs(t *testing.T) {
 	mustFail(t,
 		failure{exitFailed, "belongs to the lake", append(report, at("views"))},
 		failure{exitFailed, "belongs to the lake", append(report, at("inside"))},
-		failure{exitFailed, "is a pipe", []string{"run", "--flows", at("pipe"), "--topology", "small-4to1", "--lake", r.lake}},
-		failure{exitFailed, "is a pipe", []string{"ingest", at("pipe"), "--format", "csv", "--topology", "small-4to1", "--lake", r.lake}},
+		failure{exitFailed, "is a pipe", []string{"run", "--flows", at("pipe"), "--topology", "small-4to1",
+			"--lake", r.lake}},
+		failure{exitFailed, "is a pipe",
+			[]string{"ingest", at("pipe"), "--format", "csv", "--topology", "small-4to1", "--lake", r.lake}},
 		failure{exitFailed, "no known format", []string{"topology", at("pipe")}},
 		failure{exitFailed, "pipe:1: is empty", []string{"run", at("pipe"), "--lake", r.lake}},
 		failure{exitFailed, "is a pipe", []string{"ingest", at("target"), "--format", "csv", "--hosts", at("pipe"),
 			"--topology", "small-4to1", "--lake", r.lake}},
 		failure{exitFailed, "is a directory", append(report, dir)},
-		failure{exitFailed, "no such file", []string{"rm", "tiny", "--lake", r.lake, "--metrics-file", at("no/where")}})
+		failure{exitFailed, "no such file",
+			[]string{"rm", "tiny", "--lake", r.lake, "--metrics-file", at("no/where")}})
 	after := files(t, r.lake)
 	for path, data := range before {
 		if after[path] != data && !strings.HasSuffix(path, ".lock") {
@@ -144,7 +153,8 @@ func TestMetricsAreReadable(t *testing.T) {
 	m.add("gate_failed", 0, "condition", "x > \"1\"\n")
 	m.add("gate_failed", 0, "condition", "x > \"1\"\n")
 	want := map[string]float64{"parsimon_gate_failed{job=\"a\t\\\"é\\\\\",condition=\"x > \\\"1\\\"\\n\"}": 0}
-	if got := m.samples["gate_failed"]; !maps.Equal(got, want) {
+	got := m.samples["gate_failed"]
+	if !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -198,7 +208,8 @@ func TestOtherSchemaVersion(t *testing.T) {
 	}
 	contains(t, must(t, "du", "--lake", r.lake), r.id)
 	contains(t, must(t, "rm", "tiny", "--lake", r.lake), "removed 1,")
-	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q") // the lake is empty: it takes the new version
+	// the lake is empty: it takes the new version
+	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q")
 }
 
 // A scenario of another version of the method is read with a notice, and is not taken for one of this
@@ -209,7 +220,8 @@ func TestOtherMethodVersion(t *testing.T) {
 	r := copiedLake(t)
 	rewrite(t, r.lake, "plan.json", "method", pipeline.MethodVersion-1)
 	contains(t, must(t, "status", "--lake", r.lake), r.id+"  "+pipeline.StateOther)
-	for _, args := range [][]string{{"query", "slowdown_by_size"}, {"query", "slowdown_by_size", "--param", "scenario=tiny"},
+	for _, args := range [][]string{{"query", "slowdown_by_size"},
+		{"query", "slowdown_by_size", "--param", "scenario=tiny"},
 		{"report", "tiny", "--output", filepath.Join(t.TempDir(), "r.html")}} {
 		code, out, log := parsimon(t, append(args, "--lake", r.lake)...)
 		if code != exitOK || out == "" || !strings.Contains(log, pipeline.StateOther+": run it again") {
@@ -217,7 +229,8 @@ func TestOtherMethodVersion(t *testing.T) {
 		}
 	}
 	mustFail(t,
-		failure{exitFailed, "was made by version", []string{"what-if", "tiny", "--scale", "web=2", "--lake", r.lake}})
+		failure{exitFailed, "was made by version",
+			[]string{"what-if", "tiny", "--scale", "web=2", "--lake", r.lake}})
 	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q")
 	contains(t, must(t, "status", "--lake", r.lake), r.id)
 	must(t, "rm", "tiny", "--lake", r.lake)
@@ -232,7 +245,8 @@ func TestRottenBytes(t *testing.T) {
 	for _, table := range []string{"slowdowns", "flows", "nodes"} {
 		parts, err := filepath.Glob(filepath.Join(r.lake, table, "*", "*", "part-*.parquet"))
 		more, _ := filepath.Glob(filepath.Join(r.lake, table, "*", "part-*.parquet"))
-		if parts = append(parts, more...); err != nil || len(parts) == 0 {
+		parts = append(parts, more...)
+		if err != nil || len(parts) == 0 {
 			t.Fatalf("no files of %s: %v", table, err)
 		}
 		info, err := os.Stat(parts[0])
@@ -251,12 +265,14 @@ func TestRottenBytes(t *testing.T) {
 		if err := os.Chtimes(parts[0], info.ModTime(), info.ModTime()); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, log := parsimon(t, "query", "--sql", "SELECT count(*) FROM "+table, "--lake", r.lake); code == exitOK ||
+		code, _, log := parsimon(t, "query", "--sql", "SELECT count(*) FROM "+table, "--lake", r.lake)
+		if code == exitOK ||
 			!strings.Contains(log, "its bytes are not those that were committed") {
 			t.Errorf("query of %s: exit %d, %s", table, code, log)
 		}
 	}
-	if code, _, log := parsimon(t, "what-if", "tiny", "--scale", "web=0.9", "--passes", "1", "-q", "--lake", r.lake); code == exitOK {
+	code, _, log := parsimon(t, "what-if", "tiny", "--scale", "web=0.9", "--passes", "1", "-q", "--lake", r.lake)
+	if code == exitOK {
 		t.Errorf("what-if with damaged flows: exit %d, %s", code, log)
 	}
 	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "-q")
@@ -277,11 +293,12 @@ func TestTooLarge(t *testing.T) {
 		filepath.Join(dir, "flows.csv"): "src,dst,size_bytes,start_ns\nh1,h2,4294967297000,0\n",
 	})
 	run := func(topology string, more ...string) []string {
-		return append([]string{"run", "--topology", filepath.Join(dir, topology), "--flows", filepath.Join(dir, "flows.csv"),
-			"--lake", filepath.Join(dir, "lake"), "-q"}, more...)
+		return append([]string{"run", "--topology", filepath.Join(dir, topology),
+			"--flows", filepath.Join(dir, "flows.csv"), "--lake", filepath.Join(dir, "lake"), "-q"}, more...)
 	}
 	mustFail(t,
 		failure{exitFailed, "flow 0: 4294967297000 bytes are 4294967297 packets", run("star.csv", "--passes", "2")},
-		failure{exitFailed, "flow 0: 4294967297000 bytes are 4294967297 packets", run("star.csv", "--estimator", "exact")},
+		failure{exitFailed, "flow 0: 4294967297000 bytes are 4294967297 packets",
+			run("star.csv", "--estimator", "exact")},
 		failure{exitFailed, "a shortest path has more than 250 links", run("chain.csv")})
 }

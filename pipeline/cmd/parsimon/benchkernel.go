@@ -65,13 +65,15 @@ func simulateLinkCases(ctx context.Context, cases []linkCase, out, stdout io.Wri
 		unfinished += result.Unfinished
 		for row, id := range lc.flowIDs {
 			hops += params.Packets(lc.c.SizeBytes[row])
-			if _, err := fmt.Fprintf(out, "%s,%d,%d,%d\n", lc.name, id, result.FCTNS[row], result.IdealNS[row]); err != nil {
+			if _, err := fmt.Fprintf(out, "%s,%d,%d,%d\n", lc.name, id, result.FCTNS[row],
+				result.IdealNS[row]); err != nil {
 				return err
 			}
 		}
 	}
 	perHop := float64(spent.Nanoseconds()) / float64(max(hops, 1))
-	_, err = fmt.Fprintf(stdout, "cases %d flows %d unfinished %d seconds %.3f\npacket_hops %d ns_per_packet_hop %.2f\n",
+	_, err = fmt.Fprintf(stdout, "cases %d flows %d unfinished %d seconds %.3f\npacket_hops %d "+
+		"ns_per_packet_hop %.2f\n",
 		len(cases), flows, unfinished, spent.Seconds(), hops, perHop)
 	return err
 }
@@ -110,10 +112,13 @@ func readLinkCases(dir string) (cases []linkCase, err error) {
 func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 	p := lineParser{lines: strings.Split(strings.TrimSpace(string(text)), "\n")}
 	head := p.next(4)
-	lc.c.TargetBps, lc.c.MarkBytes = head[0], head[1]
-	sources, flows := head[2], head[3]
+	lc.c.TargetBps = head[0]
+	lc.c.MarkBytes = head[1]
+	sources := head[2]
+	flows := head[3]
 	// A line has at least two bytes, so a file cannot announce more than it could hold.
-	if limit := int64(len(text)); p.err == nil && (sources < 1 || sources > limit || flows < 0 || flows > limit) {
+	limit := int64(len(text))
+	if p.err == nil && (sources < 1 || sources > limit || flows < 0 || flows > limit) {
 		p.fail("%d sources and %d flows do not fit a file of %d bytes", sources, flows, limit)
 	}
 	rows := map[int64]int32{}
@@ -132,7 +137,8 @@ func parseLinkCase(text []byte, named bool) (lc linkCase, line int, err error) {
 	for p.err == nil && p.line < len(p.lines) {
 		p.next(3) // an answer
 	}
-	lc.c.Behind = sources != 1 || p.err != nil || lc.c.SourceDelayNS[0] != 0 || !named && lc.c.TargetBps < standInBps
+	lc.c.Behind = sources != 1 || p.err != nil || lc.c.SourceDelayNS[0] != 0 ||
+		!named && lc.c.TargetBps < standInBps
 	return lc, p.line, p.err
 }
 
@@ -152,7 +158,8 @@ func (p *lineParser) fail(format string, args ...any) {
 // next parses a line of n integers.
 func (p *lineParser) next(n int) []int64 {
 	v := make([]int64, n)
-	if p.line++; p.line > len(p.lines) {
+	p.line++
+	if p.line > len(p.lines) {
 		p.fail("the file ends where a line of %d numbers should be", n)
 		return v
 	}

@@ -39,7 +39,8 @@ func TestBenchKernel(t *testing.T) {
 	dir := writeLinkCase(t, smallLinkCase)
 	out := filepath.Join(t.TempDir(), "fcts.csv")
 	lines := strings.Split(strings.TrimSuffix(must(t, "bench-kernel", "--cases", dir, "--out", out), "\n"), "\n")
-	if last := lines[len(lines)-1]; !regexp.MustCompile(`^packet_hops 5 ns_per_packet_hop [0-9.]+$`).MatchString(last) {
+	last := lines[len(lines)-1]
+	if !regexp.MustCompile(`^packet_hops 5 ns_per_packet_hop [0-9.]+$`).MatchString(last) {
 		t.Errorf("last line %q", last)
 	}
 	text, err := os.ReadFile(out)
@@ -50,7 +51,8 @@ func TestBenchKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(rows[0], ","); got != "case,flow_id,fct_ns,ideal_ns" {
+	got := strings.Join(rows[0], ",")
+	if got != "case,flow_id,fct_ns,ideal_ns" {
 		t.Errorf("header %q", got)
 	}
 	// A packet of 1 byte takes 49 × 0.8 ns on each of two links, behind 5 µs of propagation.
@@ -126,7 +128,9 @@ func TestKernelAgreesWithReference(t *testing.T) {
 		}
 		var ours, theirs []float64
 		for _, a := range answersOf(t, filepath.Join(dir, lc.name+".txt")) {
-			flow, theirNS, idealNS := a[0], a[1], a[2]
+			flow := a[0]
+			theirNS := a[1]
+			idealNS := a[2]
 			fct := r.FCTNS[rows[flow]]
 			if fct < 0 {
 				t.Errorf("%s: flow %d finishes in the reference only", lc.name, flow)
@@ -142,7 +146,8 @@ func TestKernelAgreesWithReference(t *testing.T) {
 		}
 	}
 	for _, q := range []struct{ q, tolerance float64 }{{0.5, 0.01}, {0.9, 0.015}, {0.99, 0.01}, {0.999, 0.1}} {
-		ours, theirs := quantile(all, q.q), quantile(allTheirs, q.q)
+		ours := quantile(all, q.q)
+		theirs := quantile(allTheirs, q.q)
 		t.Logf("pooled p%g: %.4f, reference %.4f (%+.2f%%)", 100*q.q, ours, theirs, 100*(ours/theirs-1))
 		within(t, "pooled p"+strconv.FormatFloat(100*q.q, 'g', -1, 64), ours, theirs, q.tolerance)
 	}

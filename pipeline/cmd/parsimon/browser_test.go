@@ -54,8 +54,10 @@ func openTab(t *testing.T, file string, width, height int64, dark bool) *tab {
 	if err != nil {
 		t.Skipf("no Chromium, and it cannot be installed, so that reports are not tested in a browser: %v", err)
 	}
-	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(browser), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun}
-	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "hide-scrollbars"} {
+	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(browser), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun}
+	for _, flag := range []string{"disable-quic", "disable-background-networking", "disable-component-update",
+		"disable-sync", "hide-scrollbars"} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -89,7 +91,8 @@ func openTab(t *testing.T, file string, width, height int64, dark bool) *tab {
 		case *log.EventEntryAdded:
 			b.console = append(b.console, fmt.Sprintf("log %s: %s", e.Entry.Level, e.Entry.Text))
 		case *network.EventRequestWillBeSent:
-			if u := e.Request.URL; u != address && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
+			u := e.Request.URL
+			if u != address && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
 				b.requests = append(b.requests, u)
 			}
 		}

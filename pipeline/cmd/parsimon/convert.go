@@ -28,7 +28,8 @@ type convertVerb struct {
 
 func (v *convertVerb) declare(f *pflag.FlagSet) {
 	f.StringVar(&v.topology, "topology", "", topologyDoc+" (required)")
-	f.StringVarP(&v.output, "output", "o", "flows.csv", "`file` to write; a regular file is replaced in one step")
+	f.StringVarP(&v.output, "output", "o", "flows.csv",
+		"`file` to write; a regular file is replaced in one step")
 	declareMemory(f, &v.memoryBytes, autoMemory, "memory that the trace may take; "+autoMemoryDoc)
 }
 
@@ -44,7 +45,8 @@ func (v *convertVerb) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if l.Network == nil {
-		return fmt.Errorf("%s has %s: parsimon topology lists them", v.topology, topology.Count(len(l.Faults), "fault"))
+		return fmt.Errorf("%s has %s: parsimon topology lists them", v.topology,
+			topology.Count(len(l.Faults), "fault"))
 	}
 	trace, err := readTrace(ctx, args[0], v.memoryBytes)
 	if err != nil {
@@ -66,8 +68,8 @@ func (v *convertVerb) run(ctx context.Context, args []string) error {
 
 // readTrace reads a trace of all ranks, until ctx ends. The trace takes at most memoryBytes.
 func readTrace(ctx context.Context, path string, memoryBytes int64) (t *jobs.Trace, err error) {
-	readers := map[string]func(io.Reader, int64) (*jobs.Trace, error){".goal": jobs.ReadGOAL, ".cm": jobs.ReadHtsim,
-		".csv": jobs.ReadSimCCL}
+	readers := map[string]func(io.Reader, int64) (*jobs.Trace, error){".goal": jobs.ReadGOAL,
+		".cm": jobs.ReadHtsim, ".csv": jobs.ReadSimCCL}
 	read := readers[filepath.Ext(path)]
 	open := func(file string) (io.ReadCloser, error) {
 		f, err := topology.Open(file)
@@ -125,7 +127,8 @@ func rankFiles(path string) (files []string, err error) {
 	}
 	there := 0
 	for _, e := range entries {
-		if m := rankFile.FindStringSubmatch(e.Name()); m != nil && m[1] == parts[1] {
+		m := rankFile.FindStringSubmatch(e.Name())
+		if m != nil && m[1] == parts[1] {
 			there++
 		}
 	}

@@ -26,8 +26,10 @@ func TestConvert(t *testing.T) {
 	if !strings.Contains(out, "3 flows of 2 ranks") {
 		t.Error(out)
 	}
-	out = must(t, "run", "--topology", "parking-lot", "--flows", at("flows.csv"), "--lake", at("lake"), "--format", "json")
-	if !strings.Contains(out, `"completion_ns": 55`) || !strings.Contains(out, `"name": "ring"`) { // 50 µs, 4 KB, 8 B
+	out = must(t, "run", "--topology", "parking-lot", "--flows", at("flows.csv"), "--lake", at("lake"),
+		"--format", "json")
+	// 50 µs, 4 KB, 8 B
+	if !strings.Contains(out, `"completion_ns": 55`) || !strings.Contains(out, `"name": "ring"`) {
 		t.Error(out)
 	}
 	for want, args := range map[string][]string{
@@ -37,7 +39,8 @@ func TestConvert(t *testing.T) {
 		"does not end in .goal":               {at("other.txt")},
 		"no such file":                        {at("none.cm")},
 	} {
-		mustFail(t, failure{exitFailed, want, append([]string{"convert", "--topology", "parking-lot", "-o", at("no.csv")}, args...)})
+		mustFail(t, failure{exitFailed, want,
+			append([]string{"convert", "--topology", "parking-lot", "-o", at("no.csv")}, args...)})
 	}
 	if _, err := os.Stat(at("no.csv")); err == nil {
 		t.Error("a failed conversion leaves a file")

@@ -16,7 +16,8 @@ func writeTrial(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	cables := "Device A,Port A,Device B,Port B,Speed,Length,Status\n"
-	hosts, labels := "ip,hostname\n", "subnet,port,application,network\n"
+	hosts := "ip,hostname\n"
+	labels := "subnet,port,application,network\n"
 	kinds := []string{"web", "web", "web", "db", "db", "storage", "storage", "storage"}
 	ports := map[string]int{"web": 443, "db": 5432, "storage": 9000}
 	of := map[string][]string{}
@@ -29,9 +30,11 @@ func writeTrial(t *testing.T) {
 			hosts += address + "," + name + "\n"
 		}
 		for spine := range 2 {
-			cables += fmt.Sprintf("leaf%d,Ethernet%d,spine%d,Ethernet%d,100G,30m,connected\n", rack+1, 48+spine, spine+1, rack)
+			cables += fmt.Sprintf("leaf%d,Ethernet%d,spine%d,Ethernet%d,100G,30m,connected\n", rack+1, 48+spine,
+				spine+1, rack)
 		}
-		labels += fmt.Sprintf("10.0.%d.0/24,%d,%s,%s\n", rack, ports[kind], kind, map[bool]string{true: "infra", false: "prod"}[kind == "storage"])
+		labels += fmt.Sprintf("10.0.%d.0/24,%d,%s,%s\n", rack, ports[kind], kind,
+			map[bool]string{true: "infra", false: "prod"}[kind == "storage"])
 	}
 	cables += "leaf7,Ethernet60,leaf8,Ethernet60,100G,5m,planned\n"
 	writeFiles(t, map[string]string{"cables.csv": cables, "hosts.csv": hosts, "labels.csv": labels,
@@ -41,13 +44,15 @@ func writeTrial(t *testing.T) {
 // trialLog writes 2 s of flows from the web servers to all three services. 203.0.113.9 is in no table.
 func trialLog(of map[string][]string, ports map[string]int) string {
 	var b strings.Builder
-	b.WriteString("version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end action log-status\n")
+	b.WriteString("version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes " +
+		"start end action log-status\n")
 	random := rand.New(rand.NewPCG(1, 2))
 	services := []string{"web", "db", "storage"}
 	sizes := map[string]int{"web": 20_000, "db": 60_000, "storage": 2_000_000}
 	for i := range 1500 {
 		service := services[random.IntN(3)]
-		src, dst := of["web"][random.IntN(12)], of[service][random.IntN(len(of[service])/2)]
+		src := of["web"][random.IntN(12)]
+		dst := of[service][random.IntN(len(of[service])/2)]
 		if service == "web" {
 			dst = of["web"][12+random.IntN(12)]
 		}
@@ -55,8 +60,9 @@ func trialLog(of map[string][]string, ports map[string]int) string {
 			src = "203.0.113.9"
 		}
 		start := 1769850000 + random.IntN(2)
-		fmt.Fprintf(&b, "2 123456789010 eni-%s %s %s %d %d 6 10 %d %d %d ACCEPT OK\n", strings.ReplaceAll(src, ".", ""), src, dst,
-			32768+i, ports[service], 100+random.IntN(sizes[service]), start, start+1)
+		fmt.Fprintf(&b, "2 123456789010 eni-%s %s %s %d %d 6 10 %d %d %d ACCEPT OK\n",
+			strings.ReplaceAll(src, ".", ""), src, dst, 32768+i, ports[service], 100+random.IntN(sizes[service]),
+			start, start+1)
 	}
 	return b.String()
 }
@@ -65,11 +71,12 @@ func trialLog(of map[string][]string, ports map[string]int) string {
 // logs to the services and links that are slow, what-ifs by name, and an empty lake.
 func TestFirstHour(t *testing.T) {
 	writeTrial(t)
-	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables", "planned: 1 cable not part of the network")
-	ingest := []string{"ingest", "logs", "--format", "vpc", "--hosts", "hosts.csv", "--labels", "labels.csv", "--topology", "cables.csv",
-		"--workload", "day", "--lake", "lake"}
-	advice := "(parsimon ingest --hosts TABLE, then parsimon run --workload) that says at which host NODE of the " +
-		"topology they enter, such as a gateway: line 203.0.113.0/24,NODE"
+	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables",
+		"planned: 1 cable not part of the network")
+	ingest := []string{"ingest", "logs", "--format", "vpc", "--hosts", "hosts.csv", "--labels", "labels.csv",
+		"--topology", "cables.csv", "--workload", "day", "--lake", "lake"}
+	advice := "(parsimon ingest --hosts TABLE, then parsimon run --workload) that says at which host NODE of " +
+		"the topology they enter, such as a gateway: line 203.0.113.0/24,NODE"
 	mustFail(t, failure{exitFailed, advice, ingest})
 	text, err := os.ReadFile("hosts.csv")
 	if err != nil {
@@ -78,18 +85,24 @@ func TestFirstHour(t *testing.T) {
 	writeFiles(t, map[string]string{"hosts.csv": string(text) + "203.0.113.0/24,web24\n"})
 	contains(t, must(t, ingest...), "1500 rows in = ", "storage", "infra", "run --workload day --lake")
 	mustFail(t,
-		failure{exitFailed, "day is a workload: parsimon rm --workload day", []string{"rm", "day", "--lake", "lake"}},
-		failure{exitFailed, "holds no scenario yet; parsimon run --workload day", []string{"rm", "dya", "--lake", "lake"}})
+		failure{exitFailed, "day is a workload: parsimon rm --workload day",
+			[]string{"rm", "day", "--lake", "lake"}},
+		failure{exitFailed, "holds no scenario yet; parsimon run --workload day",
+			[]string{"rm", "dya", "--lake", "lake"}})
 
 	summary := must(t, "run", "--workload", "day", "--lake", "lake", "--passes", "1", "-q")
 	contains(t, summary, "(day), variant flow-1", "p99_fct_ms")
 	if strings.Contains(summary, "too early") || strings.Contains(summary, "too late") {
 		t.Errorf("an estimate contradicts the conservation laws at the times of a log:\n%s", summary)
 	}
-	contains(t, must(t, "query", "slowdown_by_service", "--lake", "lake", "--param", "scenario=day"), "storage", "p99_fct_ms")
-	contains(t, must(t, "query", "slowdown_by_service_vnet", "--lake", "lake", "--param", "scenario=day"), "infra")
-	contains(t, must(t, "query", "p99_links", "--lake", "lake", "--param", "scenario=day", "--param", "service=storage"), " → ")
-	contains(t, must(t, "query", "tail_by_tier", "--lake", "lake", "--param", "scenario=day", "--param", "vnet=infra"), "tor-host")
+	contains(t, must(t, "query", "slowdown_by_service", "--lake", "lake", "--param", "scenario=day"), "storage",
+		"p99_fct_ms")
+	contains(t, must(t, "query", "slowdown_by_service_vnet", "--lake", "lake", "--param", "scenario=day"),
+		"infra")
+	contains(t, must(t, "query", "p99_links", "--lake", "lake", "--param", "scenario=day",
+		"--param", "service=storage"), " → ")
+	contains(t, must(t, "query", "tail_by_tier", "--lake", "lake", "--param", "scenario=day",
+		"--param", "vnet=infra"), "tor-host")
 
 	change := func(flags ...string) []string {
 		return append([]string{"what-if", "day", "--lake", "lake", "--passes", "1", "-q"}, flags...)
@@ -145,11 +158,13 @@ workload: {flows: flows.csv}
 	}
 	files := []string{"--topology", in("net/cables.csv"), "--flows", in("flows.csv"), "--speed", "*=10G"}
 	plain := run(files...)
-	if again := run(append(files, "--default-delay", "1us")...); again != plain {
+	again := run(append(files, "--default-delay", "1us")...)
+	if again != plain {
 		t.Errorf("the default said aloud makes %s, not %s", again, plain)
 	}
 	options := run(append(files, "--host-pattern", "h*", "--default-delay", "2us")...)
-	if file := run(in("s.yaml")); options == plain || file != options {
+	file := run(in("s.yaml"))
+	if options == plain || file != options {
 		t.Errorf("scenarios %s %s %s: the second and the third are one", plain, options, file)
 	}
 }

@@ -21,7 +21,8 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 	if _, err := os.Stat(lake); !os.IsNotExist(err) {
 		t.Errorf("the dry run made a lake: %v", err)
 	}
-	if len(p.Estimators) != 2 || p.Flows != 3000 || p.Cores != 8 || p.Reason == "" || p.MaxLoad <= 0 || p.AskedLoad != 0.4 {
+	if len(p.Estimators) != 2 || p.Flows != 3000 || p.Cores != 8 || p.Reason == "" || p.MaxLoad <= 0 ||
+		p.AskedLoad != 0.4 {
 		t.Errorf("%+v", p)
 	}
 	var answer struct{ Variant string }
@@ -31,8 +32,9 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 	if answer.Variant != p.Estimator {
 		t.Errorf("the run takes %s, the dry run said %s", answer.Variant, p.Estimator)
 	}
-	mustFail(t, failure{exitUsage, "--cores goes with --dry-run", []string{"run", scenario, "--lake", lake, "--cores", "3"}},
-		failure{exitUsage, "--dry-run does not go with --within", append(args, "--dry-run", "--within", "5%")})
+	mustFail(t, failure{exitUsage, "--cores goes with --dry-run", []string{"run", scenario, "--lake", lake,
+		"--cores", "3"}}, failure{exitUsage, "--dry-run does not go with --within",
+		append(args, "--dry-run", "--within", "5%")})
 }
 
 // A run says before it begins how long it will take. A complete run, which is only read, says nothing.
@@ -56,7 +58,8 @@ func TestDryRunOfAWorkload(t *testing.T) {
 	tr := newTrace(t)
 	must(t, append(tr.args(tr.lake, tr.first), "--workload", "day", "-q")...)
 	before := files(t, tr.lake)
-	contains(t, must(t, "run", "--workload", "day", "--lake", tr.lake, "--dry-run", "-q"), "(day)", "--estimator auto takes")
+	contains(t, must(t, "run", "--workload", "day", "--lake", tr.lake, "--dry-run", "-q"), "(day)",
+		"--estimator auto takes")
 	for path := range files(t, tr.lake) {
 		if _, known := before[path]; !known && strings.HasSuffix(path, ".parquet") {
 			t.Errorf("the dry run left %s", path)

@@ -127,7 +127,8 @@ func (e *env) pageOf(c *cobra.Command) string {
 		for _, name := range first {
 			shown.AddFlag(c.Flags().Lookup(name))
 		}
-		fmt.Fprintf(&b, "\nCommon flags (\"parsimon %s --help-all\" lists all):\n%s\n%s\n", c.Name(), usages(shown), text)
+		fmt.Fprintf(&b, "\nCommon flags (\"parsimon %s --help-all\" lists all):\n%s\n%s\n", c.Name(), usages(shown),
+			text)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(text))
@@ -200,7 +201,8 @@ func group(f *pflag.FlagSet, title string, declare func()) {
 
 // groupOf returns the title of a flag's group, or "" if it has none.
 func groupOf(flag *pflag.Flag) string {
-	if title := flag.Annotations[groupKey]; title != nil {
+	title := flag.Annotations[groupKey]
+	if title != nil {
 		return title[0]
 	}
 	return ""

@@ -86,13 +86,13 @@ func statusText(status *pipeline.Status) *text.Answer {
 		}
 	}
 	for _, s := range status.Workloads {
-		a.Linef("workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State, s.Format,
-			s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
+		a.Linef("workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State,
+			s.Format, s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
 		damage("    ", s.Damage)
 	}
 	for _, left := range status.Litter {
-		a.Linef("left by a killed process: %s, %d bytes: the next command that writes into the lake removes it", left.Path,
-			left.Bytes)
+		a.Linef("left by a killed process: %s, %d bytes: the next command that writes into the lake removes it",
+			left.Path, left.Bytes)
 	}
 	return a
 }
@@ -107,13 +107,15 @@ type removeVerb struct {
 
 func (v *removeVerb) declare(f *pflag.FlagSet) {
 	v.declareLake(f)
-	parse(f, &v.asked.OlderThan, parseAge, flagSpec{name: "older-than", usage: "remove the scenarios that were last worked " +
-		"on longer ago than this, e.g. 30d or 12h"})
-	intVar(f, &v.asked.KeepLast, intRange{0, 1e9}, "keep-last", "with --older-than: keep this number of the newest "+
-		"scenarios")
-	f.StringArrayVar(&v.workloads, "workload", nil, "remove this ingested workload, by its whole name; may be repeated")
-	f.BoolVar(&v.asked.OldWorkloads, "workloads", false, "with --older-than: remove old ingested workloads too; the "+
-		"scenarios made from them stay, because they have the flows")
+	parse(f, &v.asked.OlderThan, parseAge,
+		flagSpec{name: "older-than", usage: "remove the scenarios that were last worked " +
+			"on longer ago than this, e.g. 30d or 12h"})
+	intVar(f, &v.asked.KeepLast, intRange{0, 1e9}, "keep-last",
+		"with --older-than: keep this number of the newest "+"scenarios")
+	f.StringArrayVar(&v.workloads, "workload", nil, "remove this ingested workload, by its whole name; may be "+
+		"repeated")
+	f.BoolVar(&v.asked.OldWorkloads, "workloads", false, "with --older-than: remove old ingested workloads "+
+		"too; the scenarios made from them stay, because they have the flows")
 	f.BoolVar(&v.asked.DryRun, "dry-run", false, "list what would be removed, and remove nothing")
 	needs(f, "older-than", "keep-last", "workloads")
 	v.declareForm(f, "text", "json")
@@ -239,7 +241,8 @@ func usageText(u *pipeline.Usage) *text.Answer {
 	for _, o := range slices.Concat(u.Owners, u.Workloads) {
 		bySize := func(a, b string) int { return cmp.Compare(o.Tables[b], o.Tables[a]) }
 		tables := slices.SortedFunc(maps.Keys(o.Tables), bySize)
-		largest := names.Of(tables[:min(3, len(tables))], func(t string) string { return t + " " + human(o.Tables[t]) })
+		largest := names.Of(tables[:min(3, len(tables))],
+			func(t string) string { return t + " " + human(o.Tables[t]) })
 		a.Linef("%-24s %10s %10s %9.1f  %-24s %s", o.ID, human(o.Bytes), human(o.Own), o.AgeDays, o.Name,
 			strings.Join(largest, ", "))
 	}
@@ -258,8 +261,8 @@ func (v *versionVerb) declare(f *pflag.FlagSet) { v.declareForm(f, "text", "json
 func (v *versionVerb) run(context.Context, []string) error {
 	built := buildVersion()
 	a := &text.Answer{}
-	a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", built.Version, built.Commit, built.Time,
-		built.Go, built.Schema, built.Method)
+	a.Linef("parsimon %s (commit %s, %s), %s\nlake schema %d, method %d", built.Version, built.Commit,
+		built.Time, built.Go, built.Schema, built.Method)
 	return v.write(v.stdout, built, a)
 }
 
@@ -283,7 +286,8 @@ func buildVersion() version {
 	v := version{Version: "(devel)", Schema: schema.Version, Method: pipeline.MethodVersion}
 	settings := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		v.Version, v.Go = info.Main.Version, info.GoVersion
+		v.Version = info.Main.Version
+		v.Go = info.GoVersion
 		for _, s := range info.Settings {
 			settings[s.Key] = s.Value
 		}

@@ -45,7 +45,8 @@ func TestUsageAndRemove(t *testing.T) {
 	contains(t, must(t, "du", "--lake", r.lake), r.id, "tiny", "tables and state")
 	before := files(t, r.lake)
 	contains(t, must(t, "rm", "tiny", "--lake", r.lake, "--dry-run"), "would remove "+r.id, "would remove 1,")
-	if after := files(t, r.lake); len(after) != len(before) {
+	after := files(t, r.lake)
+	if len(after) != len(before) {
 		t.Errorf("--dry-run: %d files, %d before", len(after), len(before))
 	}
 	removed := parseJSON[[]struct {
@@ -60,7 +61,8 @@ func TestUsageAndRemove(t *testing.T) {
 			t.Errorf("%s is left", path)
 		}
 	}
-	if u = parseJSON[usage](t, "du", "--lake", r.lake, "--format", "json"); len(u.Scenarios) != 0 {
+	u = parseJSON[usage](t, "du", "--lake", r.lake, "--format", "json")
+	if len(u.Scenarios) != 0 {
 		t.Errorf("du after rm: %+v", u)
 	}
 	mustFail(t, failure{exitFailed, "holds no scenario", []string{"rm", "tiny", "--lake", r.lake}})
@@ -75,7 +77,8 @@ func TestRemoveBase(t *testing.T) {
 	must(t, "rm", "tiny", "--lake", r.lake)
 	contains(t, must(t, "status", "--lake", r.lake), "complete  half")
 	sql := "SELECT count(*) > 0 AS some FROM slowdowns"
-	if got := ask(t, r.lake, sql); got != "some\ntrue\n" {
+	got := ask(t, r.lake, sql)
+	if got != "some\ntrue\n" {
 		t.Errorf("slowdowns of the other scenario: %s", got)
 	}
 }
@@ -109,15 +112,18 @@ func TestGates(t *testing.T) {
 	}
 	gated := append(run, "--fail-if", "service=web p50_slowdown >= 1", "--fail-if", "tier=host-tor load > 0%")
 	code, out, log := parsimon(t, append(gated, "--fail-if", "p99_slowdown < 1")...)
-	if code != exitGate || !strings.Contains(log, "'tier=host-tor load > 0%': the value is ") || !strings.Contains(log, "--fail-if 'service=web p50_slowdown >= 1': the value is") {
+	if code != exitGate || !strings.Contains(log, "'tier=host-tor load > 0%': the value is ") ||
+		!strings.Contains(log, "--fail-if 'service=web p50_slowdown >= 1': the value is") {
 		t.Errorf("exit %d, %s", code, log)
 	}
-	if err := json.Unmarshal([]byte(out), &result); err != nil || len(result.Gates) != 3 || !result.Gates[0].Failed {
+	if err := json.Unmarshal([]byte(out), &result); err != nil || len(result.Gates) != 3 ||
+		!result.Gates[0].Failed {
 		t.Errorf("gates %+v, %v", result.Gates, err)
 	}
 	mustFail(t,
 		failure{exitUsage, "not a condition", append(run, "--fail-if", "slow")},
-		failure{exitUsage, "selects by service twice", append(run, "--fail-if", "service=web service=db p99_slowdown > 1")},
+		failure{exitUsage, "selects by service twice",
+			append(run, "--fail-if", "service=web service=db p99_slowdown > 1")},
 		failure{exitUsage, "needs a base", append(run, "--fail-if", "p99_change > 1%")},
 		failure{exitFailed, `no links have link "a:b"; there are `, append(run, "--fail-if", "link=a:b load > 1")},
 		failure{exitFailed, "nobody", append(run, "--fail-if", "service=nobody p99_slowdown > 1")},
@@ -141,7 +147,8 @@ func TestSweepJSON(t *testing.T) {
 	ids := map[any]bool{}
 	for i, r := range sweep.Runs {
 		ids[r["scenario_id"]] = true
-		want := map[string]any{"workload.max_load": []string{"20%", "40%"}[i/2], "workload.flows_count": []string{"300", "600"}[i%2]}
+		want := map[string]any{"workload.max_load": []string{"20%", "40%"}[i/2], "workload.flows_count": []string{
+			"300", "600"}[i%2]}
 		if !reflect.DeepEqual(r["settings"], want) {
 			t.Errorf("run %d has settings %v, want %v", i, r["settings"], want)
 		}
@@ -166,13 +173,15 @@ func TestSweepJSON(t *testing.T) {
 			Settings map[string]string `json:"settings"`
 		} `json:"found"`
 	}
-	find := []string{"sweep", id, "--set", "scale.web=2,1.5,1", "--estimator", "independent", "--lake", lake, "-q", "--format", "json",
-		"--until"}
-	if first := parseJSON[search](t, append(find, "p99_slowdown < 1000")...); first.Found == nil ||
+	find := []string{"sweep", id, "--set", "scale.web=2,1.5,1", "--estimator", "independent", "--lake", lake,
+		"-q", "--format", "json", "--until"}
+	first := parseJSON[search](t, append(find, "p99_slowdown < 1000")...)
+	if first.Found == nil ||
 		first.Found.Settings["scale.web"] != "2" || len(first.Runs) != 2 {
 		t.Errorf("the first of three values has the condition: %+v", first)
 	}
-	if none := parseJSON[search](t, append(find, "service=web p99_slowdown < 1")...); none.Found != nil || len(none.Runs) != 2 {
+	none := parseJSON[search](t, append(find, "service=web p99_slowdown < 1")...)
+	if none.Found != nil || len(none.Runs) != 2 {
 		t.Errorf("no value has the condition: %+v", none)
 	}
 	text, err := os.ReadFile(metrics)
@@ -195,7 +204,8 @@ func TestUnknownScenario(t *testing.T) {
 	r := tinyLake(t)
 	const name = "nowhere"
 	for _, args := range [][]string{
-		{"what-if", name, "--scale", "web=2"}, {"compare", "tiny", name}, {"sweep", name, "--fail", "each:fabric-spine"},
+		{"what-if", name, "--scale", "web=2"}, {"compare", "tiny", name},
+		{"sweep", name, "--fail", "each:fabric-spine"},
 		{"report", name, "--output", filepath.Join(t.TempDir(), "r.html")}, {"rm", name},
 		{"validate", "--scenario", name}, {"stage", "route", "--scenario", name},
 		{"query", "slowdown_by_size", "--param", "scenario=" + name},

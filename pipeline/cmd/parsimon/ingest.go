@@ -34,8 +34,8 @@ func (v *ingestVerb) declare(f *pflag.FlagSet) {
 	v.flags = f
 	v.how.declareLake(v.env, f)
 	f.StringVar(&v.trace.Topology, "topology", "", topologyDoc+" (required)")
-	f.StringVar(&v.trace.Workload, "workload", "", "name of the workload; default: the one that has one of the sources, "+
-		"else a hash of the options")
+	f.StringVar(&v.trace.Workload, "workload", "", "name of the workload; default: the one that has one of the "+
+		"sources, else a hash of the options")
 	group(f, topologyGroup, func() { v.options.declare(f) })
 	group(f, "Trace", func() { v.declareTrace(f) })
 	group(f, machineGroup, func() {
@@ -48,27 +48,28 @@ func (v *ingestVerb) declare(f *pflag.FlagSet) {
 func (v *ingestVerb) declareTrace(f *pflag.FlagSet) {
 	t := &v.trace
 	t.GapSigma = ingest.DefaultGapSigma
-	f.StringSliceVar(&v.formats, "format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+"; with "+
-		"several, such as vpc,gcp, each file has the one that fits; default: by the names of the files. json: the report "+
-		"as JSON, alone or beside a format, such as vpc,json")
+	f.StringSliceVar(&v.formats, "format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+
+		"; with "+"several, such as vpc,gcp, each file has the one that fits; default: by the names of the files. "+
+		"json: the report as JSON, alone or beside a format, such as vpc,json")
 	f.StringVar(&v.mapping, "mapping", "", "SQL `file` with a format of your own")
 	f.StringVar(&v.show, "show-mapping", "", "print the built-in format with this `name`, and do nothing else")
-	f.StringSliceVar(&t.Domains, "domain", nil, "`domain` that names may have or lack: with example.com, web-7.example.com is "+
-		"web-7")
-	f.StringSliceVar(&t.OffFabric, "off-fabric", nil, "`CIDR` of addresses outside the network, or any: rows with such an "+
-		"address that is no host are set aside, and do not count for --max-rejects")
+	f.StringSliceVar(&t.Domains, "domain", nil, "`domain` that names may have or lack: with example.com, "+
+		"web-7.example.com is web-7")
+	f.StringSliceVar(&t.OffFabric, "off-fabric", nil, "`CIDR` of addresses outside the network, or any: rows "+
+		"with such an address that is no host are set aside, and do not count for --max-rejects")
 	f.StringVar(&t.Hosts, "hosts", "", "CSV or Parquet `file` with the columns address, node")
 	f.StringVar(&t.Labels, "labels", "", "CSV or Parquet `file` with the columns cidr, port, service, vnet")
 	f.BoolVar(&t.LabelsFirst, "labels-first", false, "prefer the labels of --labels to those in the trace")
 	parse(f, &t.MaxRejects, shareOf(0, 1), flagSpec{name: "max-rejects", byDefault: "1%",
 		usage: "share of the rows that may be rejected before the command fails"})
-	f.BoolVar(&t.SkipDamaged, "skip-damaged", false, "leave out files that cannot be read, such as truncated or empty ones: "+
-		"the report names them, and the exit code is 6")
-	f.Int64Var(&t.SamplingRate, "sampling-rate", 0, "number of packets that one packet of a record stands for, if the rows "+
-		"do not state it (nfdump): 1000 if the exporter samples 1 in 1000")
+	f.BoolVar(&t.SkipDamaged, "skip-damaged", false, "leave out files that cannot be read, such as truncated "+
+		"or empty ones: the report names them, and the exit code is 6")
+	f.Int64Var(&t.SamplingRate, "sampling-rate", 0, "number of packets that one packet of a record stands for, "+
+		"if the rows do not state it (nfdump): 1000 if the exporter samples 1 in 1000")
 	durationVar(f, &v.idle, "idle", time.Duration(ingest.DefaultIdleNS).String(),
 		"time without packets after which a connection has ended: later packets are another flow")
-	f.Float64Var(&t.GapSigma, "gap-sigma", t.GapSigma, "shape of the log-normal gaps between starts that are drawn")
+	f.Float64Var(&t.GapSigma, "gap-sigma", t.GapSigma, "shape of the log-normal gaps between starts that are "+
+		"drawn")
 	parse(f, &t.Seed, units.ParseSeed, flagSpec{"seed", "uint", "1",
 		"seed of the starts that are drawn, and of the paths in the forecast of link loads"})
 }

@@ -57,7 +57,8 @@ func newTrace(t *testing.T) trace {
 	t.Helper()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	tr := trace{dir: dir, topology: at("net"), hosts: at("hosts.csv"), labels: at("labels.csv"), lake: at("lake")}
+	tr := trace{dir: dir, topology: at("net"), hosts: at("hosts.csv"), labels: at("labels.csv"),
+		lake: at("lake")}
 	writeRack(t, tr.topology)
 	writeFiles(t, map[string]string{
 		tr.hosts:  "address,node_id\n10.0.0.1,0\n10.0.0.2,1\n10.0.0.3,2\n",
@@ -111,7 +112,8 @@ func TestIngestInSteps(t *testing.T) {
 	once := filepath.Join(tr.dir, "once")
 	must(t, tr.args(once, tr.first, tr.second)...)
 	const all = "SELECT * EXCLUDE (workload) FROM workload_flows ORDER BY flow_id"
-	if a, b := ask(t, tr.lake, all), ask(t, once, all); a != b || strings.Count(a, "\n") != 401 {
+	a, b := ask(t, tr.lake, all), ask(t, once, all)
+	if a != b || strings.Count(a, "\n") != 401 {
 		t.Error("two days in two steps are not what they are in one")
 	}
 }
@@ -129,7 +131,8 @@ func TestWorkloadTables(t *testing.T) {
 		"SELECT count(*) AS n, sum(bytes) = 2 * (SELECT sum(size_bytes) FROM workload_flows) AS same " +
 			"FROM workload_link_loads": "n,same\n6,true\n",
 	} {
-		if got := ask(t, tr.lake, sql); got != want {
+		got := ask(t, tr.lake, sql)
+		if got != want {
 			t.Errorf("%s: %s, want %s", sql, got, want)
 		}
 	}
@@ -144,7 +147,8 @@ func TestRunWorkload(t *testing.T) {
 	day := append(run, "--from", "2026-01-31T00:00:00Z", "--to", "2026-02-01T00:00:00Z")
 	contains(t, must(t, append(day, "--lake", tr.lake, "--workload", id[:6])...),
 		"200 flows over", "100.0% of the flows have a synthetic start")
-	if out := must(t, "query", "synthetic_share", "--lake", tr.lake, "--format", "csv"); strings.Count(out, "\n") != 3 {
+	out := must(t, "query", "synthetic_share", "--lake", tr.lake, "--format", "csv")
+	if strings.Count(out, "\n") != 3 {
 		t.Errorf("synthetic_share:\n%s", out)
 	}
 	must(t, append(run, "--lake", tr.lake, "--workload", id, "--fail", "0:3", "--allow-unreachable")...)
@@ -181,7 +185,8 @@ func TestDamagedWorkload(t *testing.T) {
 		t.Errorf("status of a damaged workload: exit %d, %s", code, log)
 	}
 	must(t, tr.args(tr.lake, tr.second)...)
-	if got := ask(t, tr.lake, all); got != good {
+	got := ask(t, tr.lake, all)
+	if got != good {
 		t.Error("damaged flows are not made again")
 	}
 	contains(t, must(t, "status", "--lake", tr.lake), "workload "+id+"  complete")
@@ -197,7 +202,8 @@ func TestIngestUsage(t *testing.T) {
 		{exitUsage, "no format", []string{"ingest", "--show-mapping", "pcap"}},
 		{exitUsage, "exclude each other",
 			[]string{"ingest", file, "--topology", "net", "--lake", "l", "--format", "vpc", "--mapping", "x.sql"}},
-		{exitUsage, "--max-rejects", []string{"ingest", file, "--topology", "net", "--lake", "l", "--max-rejects", "2"}},
+		{exitUsage, "--max-rejects", []string{"ingest", file, "--topology", "net", "--lake", "l",
+			"--max-rejects", "2"}},
 		{exitUsage, "--from goes with --workload", []string{"run", "small", "--lake", "l", "--from", "3"}},
 		{exitUsage, "applies to a topology file", []string{"run", "small", "--lake", "l", "--repair", "doubled"}},
 	}...)

@@ -31,7 +31,8 @@ func TestManuals(t *testing.T) {
 		contains(t, page, "Usage:\n  parsimon "+c.name, "Logs and help:", "--quiet")
 	}
 	for _, topic := range topics {
-		if page := must(t, "help", topic); !strings.Contains(page, readPage("topic-"+topic).summary) {
+		page := must(t, "help", topic)
+		if !strings.Contains(page, readPage("topic-"+topic).summary) {
 			t.Errorf("topic %s: %s", topic, page)
 		}
 	}
@@ -100,15 +101,19 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "unknown flag", []string{"run", "small", "--lake", lake, "--bogus"}},
 		{exitUsage, "--estimator", []string{"run", "small", "--lake", lake, "--estimator", "guess"}},
 		{exitUsage, "want a size", []string{"run", "small", "--lake", lake, "--switch-buffer", "much"}},
-		{exitUsage, "switches.buffer is 1000 bytes, must hold a packet", []string{"run", "small", "--lake", lake, "--switch-buffer", "1KB"}},
-		{exitUsage, "--passes applies to estimator flow", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--passes", "2"}},
+		{exitUsage, "switches.buffer is 1000 bytes, must hold a packet",
+			[]string{"run", "small", "--lake", lake, "--switch-buffer", "1KB"}},
+		{exitUsage, "--passes applies to estimator flow", []string{"run", "small", "--lake", lake,
+			"--estimator", "exact", "--passes", "2"}},
 		{exitUsage, `no estimator "auto"`, []string{"stage", "simulate", "--lake", lake, "--estimator", "auto"}},
-		{exitUsage, "--cluster goes with --estimator independent", []string{"run", "small", "--lake", lake, "--estimator", "exact", "--cluster"}},
+		{exitUsage, "--cluster goes with --estimator independent", []string{"run", "small", "--lake", lake,
+			"--estimator", "exact", "--cluster"}},
 		{exitUsage, "--set switches.retransmit_timeout: has no buffer",
 			[]string{"run", "small", "--lake", lake, "--exact", "--set", "switches.retransmit_timeout=1ms"}},
 		{exitUsage, "--pfc: has no buffer", []string{"run", "small", "--lake", lake, "--pfc"}},
-		{exitUsage, "reserve and PFC headroom", []string{"run", "small", "--lake", filepath.Join(t.TempDir(), "pfc"), "--switch-buffer", "20KB", "--pfc",
-			"--duration", "1ms"}},
+		{exitUsage, "reserve and PFC headroom",
+			[]string{"run", "small", "--lake", filepath.Join(t.TempDir(), "pfc"), "--switch-buffer", "20KB",
+				"--pfc", "--duration", "1ms"}},
 		{exitUsage, "--wait", []string{"run", "small", "--lake", lake, "--wait", "-1s"}},
 		{exitUsage, "--workers", []string{"run", "small", "--lake", lake, "--workers", "-1"}},
 		{exitUsage, "--topology and --flows", []string{"run", "--lake", lake}},

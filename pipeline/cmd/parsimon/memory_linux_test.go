@@ -43,7 +43,8 @@ func TestPeakMemoryOnHostileSizes(t *testing.T) {
 		return b.String()
 	}
 	writeFiles(t, map[string]string{
-		"t.yaml":      "graph: {hosts: [a, b, c], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: [\"a:s\", \"b:s\", \"c:s\"]}\n",
+		"t.yaml": "graph: {hosts: [a, b, c], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: [\"a:s\", " +
+			"\"b:s\", \"c:s\"]}\n",
 		"deep.yaml":   "graph: " + strings.Repeat("[", 2_000_000) + "\n",
 		"wide.csv":    "device_a,device_b,speed\na,b," + cell[:50_000_000] + "\n",
 		"hosts.csv":   "address,node\n10.0.0.1," + cell[:50_000_000] + "\n",

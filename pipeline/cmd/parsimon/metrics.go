@@ -43,8 +43,8 @@ func metricHelp(name string) string {
 }
 
 func (m *metrics) declare(f *pflag.FlagSet) {
-	f.StringVar(&m.file, "metrics-file", "", "write metrics of this command to this `file` when it ends, in the "+
-		"text format of Prometheus")
+	f.StringVar(&m.file, "metrics-file", "",
+		"write metrics of this command to this `file` when it ends, in the "+"text format of Prometheus")
 }
 
 // add adds one sample. Names and values of labels alternate. Of samples with equal labels only the first is
@@ -112,7 +112,8 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 		for i, slowdown := range []float64{p.P50, p.P90, p.P99, p.P999} {
 			of := append(slices.Clone(of), "quantile", plainFloat(pipeline.Quantiles[i]))
 			m.add("slowdown", slowdown, of...)
-			if ms := []*float64{p.P50FCT, nil, p.P99FCT, nil}[i]; ms != nil {
+			ms := []*float64{p.P50FCT, nil, p.P99FCT, nil}[i]
+			if ms != nil {
 				m.add("fct_seconds", *ms/1e3, of...)
 			}
 		}

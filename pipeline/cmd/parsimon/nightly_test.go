@@ -23,8 +23,9 @@ func night(t *testing.T, day string, env ...string) int {
 	}
 	script := filepath.Join(nightlyDir, "nightly.sh")
 	cmd := exec.CommandContext(t.Context(), "bash", script, day)
-	cmd.Env = append(append(os.Environ(), asProgram+"=1", "PARSIMON="+program, "LAKE=lake", "LOGS=.", "TOPOLOGY=cables.csv", "HOSTS=hosts.csv",
-		"LABELS=labels.csv", "MAX_REJECTS=5%", "RUN_FLAGS=--passes 1"), env...)
+	cmd.Env = append(append(os.Environ(), asProgram+"=1", "PARSIMON="+program, "LAKE=lake", "LOGS=.",
+		"TOPOLOGY=cables.csv", "HOSTS=hosts.csv", "LABELS=labels.csv", "MAX_REJECTS=5%", "RUN_FLAGS=--passes 1"),
+		env...)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -47,11 +48,13 @@ func TestNightly(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFiles(t, map[string]string{"2026-02-01/flows.log": string(log[:len(log)/2])})
-	if code := night(t, "2026-01-31", "GATES=p99_slowdown > 1000"); code != exitOK {
+	code := night(t, "2026-01-31", "GATES=p99_slowdown > 1000")
+	if code != exitOK {
 		t.Fatalf("first night: exit %d", code)
 	}
 	writeFiles(t, map[string]string{"mine.sql": must(t, "ingest", "--show-mapping", "vpc")})
-	if code := night(t, "2026-02-01", "MAPPING=mine.sql", "GATES=service=storage p99_slowdown > 1000\np999_slowdown > 1"); code != exitGate {
+	if code := night(t, "2026-02-01", "MAPPING=mine.sql",
+		"GATES=service=storage p99_slowdown > 1000\np999_slowdown > 1"); code != exitGate {
 		t.Fatalf("second night: exit %d", code)
 	}
 	var result struct {
@@ -77,7 +80,8 @@ func TestNightly(t *testing.T) {
 	if err := json.Unmarshal(text, &result); err != nil {
 		t.Fatal(err)
 	}
-	if len(result.ID) != 16 || result.Variant != "flow-1" || result.Seconds == nil || len(result.Gates) != 2 || result.Gates[0].Failed ||
+	if len(result.ID) != 16 || result.Variant != "flow-1" || result.Seconds == nil || len(result.Gates) != 2 ||
+		result.Gates[0].Failed ||
 		!result.Gates[1].Failed || len(result.Percentiles) < 2 {
 		t.Errorf("%s", text)
 	}
@@ -90,14 +94,18 @@ func TestNightly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, string(metrics), "# TYPE parsimon_flows gauge\nparsimon_flows{job=\"parsimon-run\"} ", "parsimon_info{job=\"parsimon-run\",scenario=\""+result.ID+"\",name=\"2026-02-01\",variant=\"flow-1\"} 1",
-		`parsimon_gate_failed{`, `parsimon_exit_code{job="parsimon-run",command="run"} 3`, `stage="simulate",pass="1"`, `size_bin="all",quantile="0.99"`, `from="cache"`)
+	contains(t, string(metrics), "# TYPE parsimon_flows gauge\nparsimon_flows{job=\"parsimon-run\"} ",
+		"parsimon_info{job=\"parsimon-run\",scenario=\""+result.ID+"\",name=\"2026-02-01\",variant=\"flow-1\"} 1",
+		`parsimon_gate_failed{`, `parsimon_exit_code{job="parsimon-run",command="run"} 3`,
+		`stage="simulate",pass="1"`, `size_bin="all",quantile="0.99"`, `from="cache"`)
 	for _, line := range strings.Split(strings.TrimSpace(string(metrics)), "\n") {
-		if !strings.HasPrefix(line, "# HELP parsimon_") && !strings.HasPrefix(line, "# TYPE parsimon_") && !strings.HasPrefix(line, "parsimon_") {
+		if !strings.HasPrefix(line, "# HELP parsimon_") && !strings.HasPrefix(line, "# TYPE parsimon_") &&
+			!strings.HasPrefix(line, "parsimon_") {
 			t.Errorf("metrics: %q", line)
 		}
 	}
-	contains(t, must(t, "status", "--lake", "lake"), "complete  2026-01-31", "complete  2026-02-01", "workload day-2026-01-31")
+	contains(t, must(t, "status", "--lake", "lake"), "complete  2026-01-31", "complete  2026-02-01",
+		"workload day-2026-01-31")
 }
 
 // The examples parse, and name the script.
@@ -112,7 +120,8 @@ func TestNightlyExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.Load(text, &job); err != nil || job.Kind != "CronJob" || len(strings.Fields(job.Spec.Schedule)) != 5 {
+	if err := yaml.Load(text, &job); err != nil || job.Kind != "CronJob" ||
+		len(strings.Fields(job.Spec.Schedule)) != 5 {
 		t.Errorf("%+v: %v", job, err)
 	}
 	for _, name := range []string{"cronjob.yaml", "airflow_dag.py", "crontab"} {
@@ -183,7 +192,8 @@ func TestMemoryOfControlGroups(t *testing.T) {
 	for want, groups := range map[int64]memlimit.Provider{
 		4 << 30: none, 3 << 29: memlimit.Limit(2 << 30), minMemory: memlimit.Limit(64 << 20),
 	} {
-		if got := defaultMemory(groups); got != want {
+		got := defaultMemory(groups)
+		if got != want {
 			t.Errorf("%d, want %d", got, want)
 		}
 	}

@@ -149,8 +149,8 @@ func (e *env) openOutput(path string, flag int) (*output, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o666),
-		renameio.WithExistingPermissions())
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)),
+		renameio.WithPermissions(0o666), renameio.WithExistingPermissions())
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
@@ -209,7 +209,8 @@ func notOfLake(path string) error {
 		full = filepath.Join(dir, filepath.Base(full))
 	}
 	for dir := filepath.Dir(full); ; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(filepath.Join(dir, "_state")); err == nil && info.IsDir() && ownedByLake(dir, full) {
+		if info, err := os.Stat(filepath.Join(dir, "_state")); err == nil && info.IsDir() &&
+			ownedByLake(dir, full) {
 			return fmt.Errorf("%s belongs to the lake %s: name another file", path, dir)
 		}
 		if dir == filepath.Dir(dir) {

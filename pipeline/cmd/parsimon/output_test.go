@@ -34,7 +34,8 @@ func TestEveryAnswerReportsFailedWrites(t *testing.T) {
 		{"help"}, {"completion", "bash"}, {"version"}, {"schema", "--format", "json"}, {"query", "--list"},
 		{"query", "slowdown_by_size", "--lake", r.lake}, {"help", "run"}, {"help", "query", "slowdown_by_size"},
 		{"run", "--help-all"}, {"version", "--format", "json"}, {"schema"},
-		{"ingest", "--show-mapping", "csv"}, {"topology", "small-4to1"}, {"topology", "small-4to1", "--format", "json"},
+		{"ingest", "--show-mapping", "csv"}, {"topology", "small-4to1"},
+		{"topology", "small-4to1", "--format", "json"},
 		{"status", "--lake", r.lake}, {"status", "--lake", r.lake, "--format", "json"}, {"du", "--lake", r.lake},
 		{"query", "--lake", r.lake, "--format", "csv", "--sql", "FROM slowdowns"},
 		{"report", "tiny", "--lake", r.lake, "--output", "/dev/stdout"},
@@ -49,7 +50,8 @@ func TestEveryAnswerReportsFailedWrites(t *testing.T) {
 		var log bytes.Buffer
 		full.Stderr = &log
 		_ = full.Run() // the exit code is checked
-		if code := full.ProcessState.ExitCode(); code != exitFailed || strings.Count(log.String(), "write the answer") != 1 {
+		code := full.ProcessState.ExitCode()
+		if code != exitFailed || strings.Count(log.String(), "write the answer") != 1 {
 			t.Errorf("%v into a full disk: exit %d, %s", line, code, log.String())
 		}
 	}
@@ -90,7 +92,8 @@ func TestPermissionsOfOutputs(t *testing.T) {
 			t.Errorf("%s has %v, want %v", of.name, info.Mode().Perm(), of.want)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
+	if len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
@@ -101,7 +104,8 @@ func TestFileSizeLimit(t *testing.T) {
 	var log bytes.Buffer
 	c.Stderr = &log
 	_ = c.Run() // the exit code is checked
-	if code := c.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(log.String(), "file too large") {
+	code := c.ProcessState.ExitCode()
+	if code != exitFailed || !strings.Contains(log.String(), "file too large") {
 		t.Errorf("exit %d, %s", code, log.String())
 	}
 }
@@ -134,7 +138,8 @@ func TestInterruptionEndsEveryCommand(t *testing.T) {
 		time.Sleep(time.Minute)
 		return exitOK
 	})
-	if took := time.Since(began); code != exitInterrupt || took > 10*time.Second {
+	took := time.Since(began)
+	if code != exitInterrupt || took > 10*time.Second {
 		t.Errorf("exit %d after %v", code, took)
 	}
 }

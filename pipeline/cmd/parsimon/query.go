@@ -48,7 +48,8 @@ func (v *queryVerb) declare(f *pflag.FlagSet) {
 	f.BoolVar(&v.list, "list", false, "list the questions; --help NAME describes one")
 	f.StringArrayVar(&v.given, "param", nil, "parameter of the question, `NAME=VALUE`; may be repeated")
 	v.declareForm(f, format.Names()...)
-	declareMemory(f, &v.limits.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+autoMemoryDoc)
+	declareMemory(f, &v.limits.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+
+		autoMemoryDoc)
 	durationVar(f, &v.timeout, "timeout", "5m", "time that the query may take, e.g. 30s or 1h")
 }
 
@@ -98,7 +99,8 @@ func (v *queryVerb) run(ctx context.Context, args []string) error {
 }
 
 func (v *queryVerb) tooMuchMemory(why string) error {
-	return fmt.Errorf("the query needs more than --memory-limit %s: %s", v.flags.Lookup("memory-limit").Value, why)
+	return fmt.Errorf("the query needs more than --memory-limit %s: %s", v.flags.Lookup("memory-limit").Value,
+		why)
 }
 
 // listQuestions writes all questions.
@@ -183,8 +185,8 @@ func (v *queryVerb) explainNoRows(ctx context.Context, db *queries.DB, asked req
 	case why != "":
 		_, err = fmt.Fprintf(v.stderr, "parsimon: no rows with %s; there are some without\n", format.Escape(why))
 	case asked.question.OfEvent() && asked.params["from_ns"] == "":
-		_, err = fmt.Fprintln(v.stderr, "parsimon: no rows: no event is known; give the time of one by --param from_ns "+
-			"and to_ns")
+		_, err = fmt.Fprintln(v.stderr, "parsimon: no rows: no event is known; give the time of one by --param "+
+			"from_ns and to_ns")
 	default:
 		_, err = fmt.Fprintf(v.stderr, "parsimon: no rows: the answer has %s\n", asked.question.Grain)
 	}
@@ -219,8 +221,8 @@ var ofScenario = regexp.MustCompile(`(?i)scenario"?\s*(?:=|in\s*\()\s*'([^']+)'`
 func explainNames(e *env, l *lake.Lake, text string) {
 	for _, m := range ofScenario.FindAllStringSubmatch(text, -1) {
 		if id, err := pipeline.Resolve(l, m[1]); err == nil && string(id) != m[1] {
-			_, _ = fmt.Fprintf(e.stderr, "parsimon: column scenario holds ids: no row has '%s', but '%s', the id of the "+
-				"scenario which has that name\n", format.Escape(m[1]), id)
+			_, _ = fmt.Fprintf(e.stderr, "parsimon: column scenario holds ids: no row has '%s', but '%s', the id of "+
+				"the scenario which has that name\n", format.Escape(m[1]), id)
 		}
 	}
 }
@@ -244,14 +246,15 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 		}
 		switch {
 		case ofWindows && len(others) > 0:
-			why = fmt.Sprintf("the last run was of windows of time (%s); the whole is in the lake: --param scenario=%s@%s, or "+
-				"in SQL views such as slowdowns_all and column variant", answer, id, others[0])
+			why = fmt.Sprintf("the last run was of windows of time (%s); the whole is in the lake: --param "+
+				"scenario=%s@%s, or in SQL views such as slowdowns_all and column variant", answer, id, others[0])
 		case ofWindows:
-			why = fmt.Sprintf("it is estimated from windows of time (%s): question sampled_percentiles and tables windows and "+
-				"sampled_slowdowns have it; for all others estimate the whole, \"parsimon run\" without --within", answer)
+			why = fmt.Sprintf("it is estimated from windows of time (%s): question sampled_percentiles and tables "+
+				"windows and sampled_slowdowns have it; for all others estimate the whole, \"parsimon run\" without "+
+				"--within", answer)
 		case len(others) > 0 && (strings.Contains(asked, "windows") || strings.Contains(asked, "sampled_")):
-			why = fmt.Sprintf("the last run was of the whole (%s); its windows of time are in the lake: --param scenario=%s@%s, "+
-				"or in SQL views windows_all and sampled_slowdowns_all", answer, id, others[0])
+			why = fmt.Sprintf("the last run was of the whole (%s); its windows of time are in the lake: --param "+
+				"scenario=%s@%s, or in SQL views windows_all and sampled_slowdowns_all", answer, id, others[0])
 		}
 		if why != "" && err == nil {
 			_, err = fmt.Fprintf(e.stderr, "parsimon: scenario %s: %s\n", id, why)
@@ -319,15 +322,15 @@ func warnDamaged(e *env, l *lake.Lake, scenario string) error {
 		case asked && s.State == pipeline.StatePartial && len(s.Variants) > 0:
 			continue
 		case asked:
-			err := fmt.Errorf("scenario %s is %s: run it again first (parsimon status --lake %s has details)", s.ScenarioID,
-				s.State, l.Path())
+			err := fmt.Errorf("scenario %s is %s: run it again first (parsimon status --lake %s has details)",
+				s.ScenarioID, s.State, l.Path())
 			if s.State == pipeline.StateDamaged {
 				err = damagedError{err}
 			}
 			return err
 		}
-		_, err := fmt.Fprintf(e.stderr, "parsimon: scenario %s (%s) is %s: %s\n", s.ScenarioID, format.Escape(s.Name),
-			s.State, note)
+		_, err := fmt.Fprintf(e.stderr, "parsimon: scenario %s (%s) is %s: %s\n", s.ScenarioID,
+			format.Escape(s.Name), s.State, note)
 		if err != nil {
 			return err
 		}

@@ -12,11 +12,13 @@ import (
 func TestQueryLimits(t *testing.T) {
 	t.Parallel()
 	dir := tinyLake(t).lake
-	const endless = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000)) AS n" // one call, little memory
+	// one call, little memory
+	const endless = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000)) AS n"
 	for _, f := range []failure{
 		{exitFailed, "the query needs more than --memory-limit 300MB: Out of Memory",
 			[]string{"--memory-limit", "300MB", "--sql", "SELECT len(range(2000000000))"}},
-		{exitFailed, "the query took longer than --timeout 500ms", []string{"--timeout", "500ms", "--sql", endless}},
+		{exitFailed, "the query took longer than --timeout 500ms",
+			[]string{"--timeout", "500ms", "--sql", endless}},
 		{exitUsage, "at least 128MiB", []string{"--memory-limit", "1", "--sql", "SELECT 1"}},
 		{exitUsage, "at least 128MiB", []string{"--memory-limit=-5", "--sql", "SELECT 1"}},
 		{exitUsage, "at least 128MiB", []string{"--memory-limit", "much", "--sql", "SELECT 1"}},
@@ -30,7 +32,8 @@ func TestQueryLimits(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	e := newEnv(&strings.Builder{}, &strings.Builder{})
-	if code := e.main(ctx, []string{"query", "--lake", dir, "--sql", endless}); code == exitOK {
+	code := e.main(ctx, []string{"query", "--lake", dir, "--sql", endless})
+	if code == exitOK {
 		t.Error("an interrupted query exits 0")
 	}
 }
@@ -38,8 +41,10 @@ func TestQueryLimits(t *testing.T) {
 // A SELECT of a table without rows says so.
 func TestQueryOfAnEmptyTable(t *testing.T) {
 	t.Parallel()
-	code, _, log := parsimon(t, "query", "--lake", tinyLake(t).lake, "--sql", "SELECT * FROM slowdowns JOIN windows_all USING (scenario)")
-	if code != exitOK || !strings.Contains(log, "the lake has none of table windows: ") || strings.Contains(log, "slowdowns") {
+	code, _, log := parsimon(t, "query", "--lake", tinyLake(t).lake, "--sql", "SELECT * FROM slowdowns JOIN "+
+		"windows_all USING (scenario)")
+	if code != exitOK || !strings.Contains(log, "the lake has none of table windows: ") ||
+		strings.Contains(log, "slowdowns") {
 		t.Errorf("exit %d, %s", code, log)
 	}
 }
@@ -68,9 +73,11 @@ func TestAnswersBesideAPartialEstimate(t *testing.T) {
 	long(t)
 	t.Parallel()
 	lake := copiedLake(t)
-	must(t, "stage", "simulate", "--lake", lake.lake, "--scenario", lake.id, "--estimator", "independent", "--shard", "0/2", "--partitions", "4", "-q")
+	must(t, "stage", "simulate", "--lake", lake.lake, "--scenario", lake.id, "--estimator", "independent",
+		"--shard", "0/2", "--partitions", "4", "-q")
 	contains(t, must(t, "status", "--lake", lake.lake), lake.id+"  partial")
-	out := must(t, "query", "slowdown_by_size", "--lake", lake.lake, "--param", "scenario="+lake.id, "--format", "csv")
+	out := must(t, "query", "slowdown_by_size", "--lake", lake.lake, "--param", "scenario="+lake.id,
+		"--format", "csv")
 	if strings.Count(out, lake.id) != 5 {
 		t.Errorf("answer %s", out)
 	}

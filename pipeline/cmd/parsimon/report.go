@@ -28,7 +28,8 @@ type reportVerb struct {
 func (v *reportVerb) declare(f *pflag.FlagSet) {
 	v.declareLake(f)
 	f.StringVar(&v.compare, "compare", "", "the base: a `scenario` to compare with")
-	f.StringVarP(&v.output, "output", "o", "report.html", "`file` to write; a regular file is replaced in one step")
+	f.StringVarP(&v.output, "output", "o", "report.html", "`file` to write; a regular file is replaced in one "+
+		"step")
 	declareMemory(f, &v.limits.MemoryBytes, "4GiB", "memory that DuckDB may use; beyond it, it spills to disk")
 }
 
@@ -74,7 +75,8 @@ func (v *reportVerb) run(ctx context.Context, args []string) error {
 
 // find finds an estimate that is given as SCENARIO or SCENARIO@VARIANT. Without a variant, prefer is chosen
 // if there is an estimate of that name.
-func (v *reportVerb) find(l *lake.Lake, o *report.Options, name, prefer string) (found report.Estimate, err error) {
+func (v *reportVerb) find(l *lake.Lake, o *report.Options, name, prefer string) (found report.Estimate,
+	err error) {
 	at, err := v.side(l, name)
 	if err != nil {
 		return found, err
@@ -90,7 +92,8 @@ func (v *reportVerb) find(l *lake.Lake, o *report.Options, name, prefer string) 
 }
 
 // prepare finds the estimates of a report, and makes their comparison if the lake lacks it.
-func (v *reportVerb) prepare(ctx context.Context, l *lake.Lake, o *report.Options, scenario string) (err error) {
+func (v *reportVerb) prepare(ctx context.Context, l *lake.Lake, o *report.Options, scenario string) (
+	err error) {
 	if o.Query, err = catalog.Options(l, v.limits); err != nil {
 		return err
 	}

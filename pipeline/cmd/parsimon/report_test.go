@@ -59,7 +59,8 @@ workload: {max_load: 40%, flows_count: 3000, services: [{name: only, sizes: webs
 		}
 		must(t, "run", path, "--lake", lake, "--passes", "2", "--quiet")
 	}
-	must(t, "what-if", "report", "--fail", "pod0-fabric0:plane0-spine0", "--name", "failed", "--lake", lake, "--passes", "2", "--quiet")
+	must(t, "what-if", "report", "--fail", "pod0-fabric0:plane0-spine0", "--name", "failed", "--lake", lake,
+		"--passes", "2", "--quiet")
 	must(t, "validate", "--scenario", "report", "--passes", "2", "--truth", "exact", "--lake", lake, "--quiet")
 	must(t, "sweep", "report", "--fail", "each:fabric-spine", "--passes", "2", "--lake", lake, "--quiet")
 	return lake
@@ -69,14 +70,16 @@ workload: {max_load: 40%, flows_count: 3000, services: [{name: only, sizes: webs
 // Services and networks have hostile names.
 func sampledLake(t *testing.T) (lake string) {
 	t.Helper()
-	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 1))
+	dir := t.TempDir()
+	random := rand.New(rand.NewPCG(1, 1))
 	var text bytes.Buffer
 	w := csv.NewWriter(&text)
 	rows := [][]string{{"src", "dst", "size_bytes", "start_ns", "service", "vnet"}}
 	for range 30_000 {
 		src := random.IntN(32)
-		rows = append(rows, []string{fmt.Sprint(src), fmt.Sprint((src + 1 + random.IntN(31)) % 32), fmt.Sprint(1000 + random.IntN(15_000)),
-			fmt.Sprint(random.Int64N(600e6)), []string{hostileScript, hostileImage, "etl"}[random.IntN(3)],
+		rows = append(rows, []string{fmt.Sprint(src), fmt.Sprint((src + 1 + random.IntN(31)) % 32),
+			fmt.Sprint(1000 + random.IntN(15_000)), fmt.Sprint(random.Int64N(600e6)),
+			[]string{hostileScript, hostileImage, "etl"}[random.IntN(3)],
 			[]string{"blue", hostileText}[random.IntN(2)]})
 	}
 	path, lake := filepath.Join(dir, "sampled.csv"), filepath.Join(dir, "lake")
@@ -104,15 +107,17 @@ func TestReportInBrowser(t *testing.T) {
 		must(t, append([]string{"report", "--lake", lake, "--output", path, "--quiet"}, args...)...)
 		return path
 	}
-	plain, compared, graph := file("report", "report"), file("compare", "failed", "--compare", "report"), file("graph", "graph, load.max=40%, transport.kind=hpcc")
+	plain := file("report", "report")
+	compared := file("compare", "failed", "--compare", "report")
+	graph := file("graph", "graph, load.max=40%, transport.kind=hpcc")
 
 	sampled := filepath.Join(dir, "sampled.html")
 	must(t, "report", "sampled", "--lake", sampledLake(t), "--output", sampled, "--quiet")
 
 	t.Run("charts", func(t *testing.T) {
 		for name, want := range map[string][]string{
-			plain: {"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "slowdown_and_load_over_time", "tail_by_tier", "link_load_and_tail",
-				"worst_failures"},
+			plain: {"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "slowdown_and_load_over_time",
+				"tail_by_tier", "link_load_and_tail", "worst_failures"},
 			compared: {"what_changed", "what_changed_links", "slowdown_cdf", "tail_by_tier", "link_load_and_tail"},
 			graph:    {"slowdown_cdf", "percentiles_by_group", "tail_by_tier", "parameter_sweep"},
 			sampled:  sampledCharts,
@@ -125,7 +130,8 @@ func TestReportInBrowser(t *testing.T) {
 			}{{"desktop", 1280, 900, false}, {"phone", 375, 700, true}} {
 				b := openTab(t, name, size.width, size.height, size.dark)
 				checkCharts(t, b, want)
-				if over := eval[int](t, b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+				over := eval[int](t, b, "document.documentElement.scrollWidth - innerWidth")
+				if over > 0 {
 					t.Errorf("%s, %s: the page is %d px too wide", base, size.name, over)
 				}
 				b.picture(t, "report-"+base+"-"+size.name)
@@ -165,7 +171,8 @@ func TestReportPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tiny.html")
 	must(t, "report", "tiny", "--lake", tinyLake(t).lake, "--output", path, "--quiet")
 	b := openTab(t, path, 1280, 900, false)
-	checkCharts(t, b, []string{"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "tail_by_tier"})
+	checkCharts(t, b, []string{"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group",
+		"tail_by_tier"})
 	b.quiet(t)
 }
 
@@ -174,7 +181,8 @@ func TestReportPage(t *testing.T) {
 func TestReportSampled(t *testing.T) {
 	long(t)
 	t.Parallel()
-	lake, dir := sampledLake(t), t.TempDir()
+	lake := sampledLake(t)
+	dir := t.TempDir()
 	path := filepath.Join(dir, "sampled.html")
 	must(t, "report", "sampled", "--lake", lake, "--output", path, "--quiet")
 	first, err := os.ReadFile(path)
@@ -189,16 +197,20 @@ func TestReportSampled(t *testing.T) {
 		[]string{"report", "sampled", "--compare", "sampled", "--lake", lake, "--output", path}})
 	b := openTab(t, path, 375, 700, true)
 	checkCharts(t, b, sampledCharts)
-	if n := eval[int](t, b, `document.querySelectorAll('figure[data-chart]').length`); n != len(sampledCharts) {
+	n := eval[int](t, b, `document.querySelectorAll('figure[data-chart]').length`)
+	if n != len(sampledCharts) {
 		t.Errorf("%d charts, want %d", n, len(sampledCharts))
 	}
-	said := eval[[]int](t, b, `['.figure .note', 'figcaption .badge'].map(s => [...document.querySelectorAll(s)].filter(x => /sampled, \d+ windows, [0-9.]+% of flows/.test(x.textContent)).length)`)
+	said := eval[[]int](t, b,
+		`['.figure .note', 'figcaption .badge'].map(s => [...document.querySelectorAll(s)].filter(x => /sampled, \d+ windows, [0-9.]+% of flows/.test(x.textContent)).length)`)
 	if said[0] != 3 || said[1] != len(sampledCharts) {
-		t.Errorf("%d percentiles and %d charts say what they were estimated from, want 3 and %d", said[0], said[1], len(sampledCharts))
+		t.Errorf("%d percentiles and %d charts say what they were estimated from, want 3 and %d", said[0], said[1],
+			len(sampledCharts))
 	}
 	text := eval[string](t, b, `document.querySelector('main').textContent`)
 	contains(t, text, "95% interval", "Charts of links and of time")
-	if over := eval[int](t, b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+	over := eval[int](t, b, "document.documentElement.scrollWidth - innerWidth")
+	if over > 0 {
 		t.Errorf("the page is %d px too wide", over)
 	}
 	b.quiet(t)
@@ -209,7 +221,8 @@ func TestReportSampled(t *testing.T) {
 func checkCharts(t *testing.T, b *tab, want []string) {
 	t.Helper()
 	const marks = `'.mark-rect.role-mark path, .mark-line.role-mark path, .mark-symbol.role-mark path, .mark-area.role-mark path, .mark-rule.role-mark line, .mark-text.role-mark text'`
-	got := eval[map[string]int](t, b, `Object.fromEntries([...document.querySelectorAll('figure[data-chart]')].map(f => [f.dataset.chart, f.querySelectorAll(`+marks+`).length]))`)
+	got := eval[map[string]int](
+		t, b, `Object.fromEntries([...document.querySelectorAll('figure[data-chart]')].map(f => [f.dataset.chart, f.querySelectorAll(`+marks+`).length]))`)
 	for _, name := range want {
 		if _, there := got[name]; !there {
 			t.Errorf("no chart %s", name)
@@ -226,13 +239,15 @@ func checkCharts(t *testing.T, b *tab, want []string) {
 func checkHostile(t *testing.T, path, chart string) {
 	t.Helper()
 	b := openTab(t, path, 1280, 900, false)
-	names := eval[[]string](t, b, `[...document.querySelectorAll('#filter-service option')].map(o => o.dataset.name || '')`)
+	names := eval[[]string](t, b,
+		`[...document.querySelectorAll('#filter-service option')].map(o => o.dataset.name || '')`)
 	for _, want := range []string{hostileScript, hostileImage} {
 		if !strings.Contains(strings.Join(names, "\n"), want) {
 			t.Errorf("service %q is not to be chosen; there are %q", want, names)
 		}
 	}
-	if n := eval[int](t, b, `[...document.querySelectorAll('svg text')].filter(x => x.textContent.includes('</script>')).length`); n == 0 {
+	n := eval[int](t, b, `[...document.querySelectorAll('svg text')].filter(x => x.textContent.includes('</script>')).length`)
+	if n == 0 {
 		t.Error("no chart shows the name of the hostile service")
 	}
 	// A tooltip is made of the row's texts.
@@ -242,7 +257,8 @@ func checkHostile(t *testing.T, path, chart string) {
 		const box = mark.getBoundingClientRect();
 		return [box.x + box.width / 2, box.y + box.height / 2];
 	})()`)
-	b.do(t, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0]-1, at[1]), chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
+	b.do(t, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0]-1, at[1]),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at[0], at[1]))
 	b.wait(t, "a tooltip", `document.querySelector('#vg-tooltip-element.visible')`)
 	if eval[bool](t, b, `'hacked' in window || document.querySelector('#vg-tooltip-element img, #vg-tooltip-element script') !== null`) {
 		t.Error("a name of the trace became part of a tooltip")
@@ -271,18 +287,21 @@ func checkHostile(t *testing.T, path, chart string) {
 		t.Errorf("the data of the page, %d bytes, have characters that are not escaped", len(data))
 	}
 	// The addresses in the file are names of XML namespaces and of specifications; the page asks for none.
-	if found := regexp.MustCompile(`(?i)<(link|script|img|iframe)[^>]*(src|href)="?(https?:)?//[^>]*>`).Find(text); found != nil {
+	if found := regexp.MustCompile(`(?i)<(link|script|img|iframe)[^>]*(src|href)="?(https?:)?//[^>]*>`).Find(
+		text); found != nil {
 		t.Errorf("the page names another file: %s", found)
 	}
 }
 
 func checkFilters(t *testing.T, b *tab) {
 	points := func() string {
-		return eval[string](t, b, `['slowdown_cdf', 'slowdown_vs_size_by_group', 'slowdown_and_load_over_time', 'percentiles_by_group'].map(c =>
+		return eval[string](t, b,
+			`['slowdown_cdf', 'slowdown_vs_size_by_group', 'slowdown_and_load_over_time', 'percentiles_by_group'].map(c =>
 			[...document.querySelectorAll('figure[data-chart="' + c + '"] .role-mark path')].map(p => p.getAttribute('d')).join('').length).join(' ')`)
 	}
 	choose := func(id string, index int) {
-		eval[bool](t, b, fmt.Sprintf(`(() => { const s = document.getElementById(%q); s.selectedIndex = %d; s.dispatchEvent(new Event('change', {bubbles: true})); return true; })()`, id, index))
+		eval[bool](t, b, fmt.Sprintf(
+			`(() => { const s = document.getElementById(%q); s.selectedIndex = %d; s.dispatchEvent(new Event('change', {bubbles: true})); return true; })()`, id, index))
 	}
 	before := points()
 	choose("filter-service", 1)
@@ -292,19 +311,23 @@ func checkFilters(t *testing.T, b *tab) {
 	if filtered == before {
 		t.Error("the filter by service changes no chart")
 	}
-	if names := eval[[]string](t, b, `[...new Set(parsimon.drawn.get('slowdown_cdf').view.data('data_0').map(r => r.service))]`); len(names) != 1 || names[0] == "" {
+	names := eval[[]string](t, b,
+		`[...new Set(parsimon.drawn.get('slowdown_cdf').view.data('data_0').map(r => r.service))]`)
+	if len(names) != 1 || names[0] == "" {
 		t.Errorf("the curves are of services %q", names)
 	}
 	choose("filter-vnet", 1) // a network that the service is not in, or is
 	b.wait(t, "the charts", `parsimon.idle() && parsimon.drawn.get('slowdown_cdf').view.signal('vnet') !== null`)
 	choose("filter-service", 2)
 	b.wait(t, "the charts", `parsimon.idle()`)
-	if n := eval[int](t, b, `[...document.querySelectorAll('figure .empty')].filter(p => !p.hidden).length`); n == 0 {
+	n := eval[int](t, b, `[...document.querySelectorAll('figure .empty')].filter(p => !p.hidden).length`)
+	if n == 0 {
 		t.Error("a service outside its network: no chart says that there are no such flows")
 	}
 	eval[bool](t, b, `document.getElementById('filter').reset() || true`)
 	b.wait(t, "the charts", `parsimon.idle() && parsimon.drawn.get('slowdown_cdf').view.signal('service') === null`)
-	if after := points(); after != before {
+	after := points()
+	if after != before {
 		t.Errorf("after a reset the charts differ: %s, were %s", after, before)
 	}
 	b.quiet(t)
@@ -346,8 +369,10 @@ func TestReportCommand(t *testing.T) {
 	long(t)
 	t.Parallel()
 	dir := t.TempDir()
-	lake, out := tinyLake(t).lake, filepath.Join(dir, "sub.html")
-	if got := must(t, "report", "tiny", "--lake", lake, "--output", out, "--quiet"); !strings.HasPrefix(got, out+": ") {
+	lake := tinyLake(t).lake
+	out := filepath.Join(dir, "sub.html")
+	got := must(t, "report", "tiny", "--lake", lake, "--output", out, "--quiet")
+	if !strings.HasPrefix(got, out+": ") {
 		t.Errorf("said %q", got)
 	}
 	first, err := os.ReadFile(out)
@@ -362,7 +387,8 @@ func TestReportCommand(t *testing.T) {
 	mustFail(t, []failure{
 		{exitFailed, `no scenario "other" in `,
 			[]string{"report", "other", "--lake", lake, "--output", out}},
-		{exitFailed, "has no estimate \"flow-9\"", []string{"report", "tiny@flow-9", "--lake", lake, "--output", out}},
+		{exitFailed, "has no estimate \"flow-9\"",
+			[]string{"report", "tiny@flow-9", "--lake", lake, "--output", out}},
 		{exitFailed, "compared with itself",
 			[]string{"report", "tiny", "--compare", "tiny", "--lake", lake, "--output", out}},
 		{exitFailed, "no such",

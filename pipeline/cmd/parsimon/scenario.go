@@ -59,10 +59,11 @@ func (s *scenarioFlags) declare(f *pflag.FlagSet) {
 
 func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 	f.StringVar(&s.topology, "topology", "", topologyDoc+"; with --flows or --workload")
-	f.StringVar(&s.flows, "flows", "", "flow `file` (parsimon help flows): Parquet, JSON lines, or CSV with the columns src, "+
-		"dst, size_bytes, start_ns and optionally flow_id, service, vnet, dscp, after, delay_ns; with --topology")
-	f.StringVar(&s.workload, "workload", "", "workload that \"parsimon ingest\" has added to the lake: its name or, if that "+
-		"is a hash, its beginning; default of --topology: that of the ingest")
+	f.StringVar(&s.flows, "flows", "", "flow `file` (parsimon help flows): Parquet, JSON lines, or CSV with "+
+		"the columns src, dst, size_bytes, start_ns and optionally flow_id, service, vnet, dscp, after, delay_ns; "+
+		"with --topology")
+	f.StringVar(&s.workload, "workload", "", "workload that \"parsimon ingest\" has added to the lake: its "+
+		"name or, if that is a hash, its beginning; default of --topology: that of the ingest")
 	f.StringVar(&s.from, "from", "", "with --workload: only flows that start at this `time` or later: ns, "+
 		"2026-01-31T09:00:00Z, '2026-01-31 09:00:00' (UTC), or 09:00 on the first day of the workload")
 	f.StringVar(&s.to, "to", "", "with --workload: only flows that start before this `time`")
@@ -72,9 +73,10 @@ func (s *scenarioFlags) declareInput(f *pflag.FlagSet) {
 		"default: decided by the flow log (datasets/MODEL.md)")
 	f.String("name", "", "name of the scenario in the lake")
 	declareSettings(f, &s.settings, inputFlags())
-	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (names or ids), all cables of a SWITCH, or the cable in "+
-		"DEVICE:PORT; may be repeated")
-	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false, "count flows that have no path; without it, they are an error")
+	f.StringArrayVar(&s.fail, "fail", nil, "take down a cable A:B (names or ids), all cables of a SWITCH, or "+
+		"the cable in DEVICE:PORT; may be repeated")
+	f.BoolVar(&s.allowUnreachable, "allow-unreachable", false,
+		"count flows that have no path; without it, they are an error")
 	parse(f, &s.maxRejects, shareOf(0, 1), flagSpec{name: "max-rejects", byDefault: "1%",
 		usage: "share of the rows of the flow file that may be rejected before the run fails"})
 	needs(f, "workload", "from", "to", "traffic")
@@ -103,24 +105,27 @@ func inputFlags() []settingFlag {
 // classFlags are the flags of keys that need the configurations of switches.
 func classFlags() []settingFlag {
 	return []settingFlag{{"switch-classes", "switches.classes", "string", "topology",
-		"give ports the queues by DSCP that the SONiC configurations of the topology state: priorities, weights, marking " +
-			"thresholds, PFC"}}
+		"give ports the queues by DSCP that the SONiC configurations of the topology state: priorities, weights, " +
+			"marking thresholds, PFC"}}
 }
 
 // settingFlags are the flags of keys that scenarios and changes have.
 func settingFlags() []settingFlag {
 	return []settingFlag{
-		{"transport", "transport.kind", "string", "", "congestion control of all senders, with its default constants: " +
+		{"transport", "transport.kind", "string", "", "congestion control of all senders, with its default " +
+			"constants: " +
 			strings.Join(simkernel.Transports(), ", ") + "; default: that of the scenario, or dctcp"},
 		{"window", "transport.window", "string", "", "bytes that a sender may have in flight: a size, " +
 			"e.g. 18KB, or auto, which fits it to each path; default: that of the scenario, or auto"},
-		{"switch-buffer", "switches.buffer", "string", "", "buffer that the ports of a switch share, e.g. 12MB, or topology, " +
-			"as its SONiC configurations state it; switches then drop packets, and only the whole network can be simulated; " +
-			"default: unlimited"},
-		{"pfc", "switches.pfc", "bool", "true", "with --switch-buffer: priority flow control: a switch pauses the senders of " +
-			"a link whose packets fill too much of its buffer, and drops no packets"},
-		{"selective-recovery", "switches.selective_recovery", "bool", "true", "with --switch-buffer: senders retransmit only " +
-			"lost packets (IRN), instead of all packets from the first lost one"},
+		{"switch-buffer", "switches.buffer", "string", "", "buffer that the ports of a switch share, e.g. 12MB, " +
+			"or topology, as its SONiC configurations state it; switches then drop packets, and only the whole " +
+			"network can be simulated; default: unlimited"},
+		{"pfc", "switches.pfc", "bool", "true",
+			"with --switch-buffer: priority flow control: a switch pauses the " + "senders of a link whose packets " +
+				"fill too much of its buffer, and drops no packets"},
+		{"selective-recovery", "switches.selective_recovery", "bool", "true",
+			"with --switch-buffer: senders retransmit only " + "lost packets (IRN), instead of all packets from the " +
+				"first lost one"},
 	}
 }
 
@@ -151,7 +156,8 @@ func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFl
 func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	var flags []string
 	for _, given := range s.settings {
-		if key, of := key+".", given.FullKey()+"."; !strings.HasPrefix(of, key) && !strings.HasPrefix(key, of) {
+		key, of := key+".", given.FullKey()+"."
+		if !strings.HasPrefix(of, key) && !strings.HasPrefix(key, of) {
 			continue
 		}
 		flag := "--set " + given.FullKey()
@@ -174,7 +180,8 @@ func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *run
 	if !errors.As(err, new(scenario.Refusal)) {
 		return err
 	}
-	from, flags := strings.Join(args, ""), s.flagsOf("switches", "")
+	from := strings.Join(args, "")
+	flags := s.flagsOf("switches", "")
 	if from != "" && flags != "" {
 		from += " with "
 	}
@@ -192,7 +199,8 @@ func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario
 		return nil, usagef("give a scenario file, or --topology and --flows, not both")
 	case len(args) == 1:
 		if sc, err = scenario.Load(args[0]); errors.Is(err, scenario.ErrNoFile) {
-			if held := heldBy(lakePath, args[0]); held != nil {
+			held := heldBy(lakePath, args[0])
+			if held != nil {
 				err = fmt.Errorf("%w; %w", err, held)
 			}
 		}
@@ -221,7 +229,8 @@ func heldBy(dir, name string) error {
 	if _, err = pipeline.Resolve(l, name); err != nil {
 		return err
 	}
-	return errors.New("the lake holds a scenario of that name, which what-if, sweep, query, report and compare take")
+	return errors.New("the lake holds a scenario of that name, which what-if, sweep, query, report and compare " +
+		"take")
 }
 
 // override applies the flags that change values of the scenario file.
@@ -249,7 +258,8 @@ func (s *scenarioFlags) giveTopologyOptions(sc *scenario.Scenario) error {
 	}
 	options, isFile := sc.TopologyOptions()
 	if !isFile && len(given) > 0 {
-		return usagef("%s: this applies to a topology file, and the topology of the scenario is not from a file", strings.Join(given, ", "))
+		return usagef("%s: this applies to a topology file, and the topology of the scenario is not from a file",
+			strings.Join(given, ", "))
 	}
 	options, err := s.options.options(options)
 	if err != nil {
@@ -270,11 +280,13 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 		return
 	}
 	for _, of := range slices.Concat(inputFlags(), settingFlags(), classFlags()) {
-		if flag := s.flagSet.Lookup(of.flag); flag.Changed {
+		flag := s.flagSet.Lookup(of.flag)
+		if flag.Changed {
 			sc.Name += ", " + of.flag + " " + flag.Value.String()
 		}
 	}
-	if set := s.flagSet.Lookup("set"); set.Changed {
+	set := s.flagSet.Lookup("set")
+	if set.Changed {
 		sc.Name += ", " + set.Value.String()
 	}
 	for _, rule := range s.traffic {
@@ -312,7 +324,8 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 		file = workloads.TopologyFile{Path: s.topology}
 	}
 	if file.Path == "" {
-		return nil, usagef("the topology with which workload %s was ingested is not known: give --topology", state.ID)
+		return nil, usagef("the topology with which workload %s was ingested is not known: give --topology",
+			state.ID)
 	}
 	sc, err := scenario.FromWorkload(file.Path, state.Ingested())
 	if err != nil {
@@ -337,38 +350,44 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 // declareChanges declares the flags that make one scenario from another.
 func declareChanges(f *pflag.FlagSet, c *scenario.Changes) {
 	for _, k := range [][2]string{
-		{"fail", "take down a cable A:B (names or ids), the cables that match a pattern such as 'wan*:*', all cables of a " +
-			"SWITCH, the cable in DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; may be repeated"},
+		{"fail", "take down a cable A:B (names or ids), the cables that match a pattern such as 'wan*:*', all " +
+			"cables of a SWITCH, the cable in DEVICE:PORT (one member of a LAG), or random:K, K cables of --tier; " +
+			"may be repeated"},
 		{"add-cable", "add a cable: A:B=100G, with a delay of 1us, or A:B=100G,500ns; may be repeated"},
-		{"bandwidth", "change a bandwidth: A:B=100G or A:B=50% for a cable, TIER=100G for a tier, or a pattern such as " +
-			"'leaf*:spine1=40G'; may be repeated"},
-		{"delay", "change a propagation delay, with cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; may be " +
-			"repeated"},
-		{"scale", "multiply the flows of services: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (from 0 to 16), '*=1.5' " +
-			"for all others; may be repeated"},
+		{"bandwidth", "change a bandwidth: A:B=100G or A:B=50% for a cable, TIER=100G for a tier, or a pattern " +
+			"such as 'leaf*:spine1=40G'; may be repeated"},
+		{"delay", "change a propagation delay, with cables as in --bandwidth: 'wan*:*=2ms' or tor-spine=500ns; " +
+			"may be repeated"},
+		{"scale", "multiply the flows of services: SERVICE=1.5, SERVICE=+50% or db=1.5,storage=2 (from 0 to 16), " +
+			"'*=1.5' for all others; may be repeated"},
 		{"move", "move a service to other racks, by name, switch or number: SERVICE=leaf3,leaf4, SERVICE=4-7 or " +
 			"SERVICE=0,2,5; may be repeated"},
 	} {
 		read := func(text string) (scenario.Change, error) { return scenario.ParseChange(k[0], text) }
 		parseEach(f, &c.Do, read, k[0], k[1])
 	}
-	f.StringVar(&c.FailTier, "tier", "", "`tier` of the cables of random:K, e.g. fabric-spine or tor-fabric,fabric-spine")
+	f.StringVar(&c.FailTier, "tier", "", "`tier` of the cables of random:K, e.g. fabric-spine or "+
+		"tor-fabric,fabric-spine")
 	f.Uint64Var(&c.Draw, "draw", 1, "`number` of the draw of random:K; draws share no cable until all are drawn")
 	declarePaths(f, &c.PathMoves)
 	declareSettings(f, &c.Settings, settingFlags())
-	declareSet(f, &c.Settings, scenario.IsSetting, "key of transport, switches, paths or events as in a scenario file")
-	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the name of the base, and the changes")
-	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false, "count flows that have no path; without it, they are an error")
+	declareSet(f, &c.Settings, scenario.IsSetting, "key of transport, switches, paths or events as in a "+
+		"scenario file")
+	f.StringVar(&c.Name, "name", "", "name of the new scenario in the lake; default: the name of the base, and "+
+		"the changes")
+	f.BoolVar(&c.AllowUnreachable, "allow-unreachable", false,
+		"count flows that have no path; without it, they are an error")
 }
 
 // declarePaths declares the flags for the choice of paths, and for events while flows run.
 func declarePaths(f *pflag.FlagSet, t *moves.Text) {
-	parse(f, &t.Balance, moves.ParseBalance, flagSpec{name: "balance", usage: "how paths are chosen: " + moves.Balances +
-		"; all but the first two need estimator exact; or SWITCHES=BALANCE,... by kind or name, such as " +
-		"'tor=flowlet,spine*=spray', with ecmp for the others; default: ecmp"})
-	f.StringVar(&t.Routes, "routes", "", "`directory` of the routes of the switches, instead of shortest paths: SWITCH.json "+
-		"as FRR and SONiC write it (vtysh -c 'show ip route json') and hosts.csv (columns address, node); none: shortest "+
-		"paths")
+	parse(f, &t.Balance, moves.ParseBalance,
+		flagSpec{name: "balance", usage: "how paths are chosen: " + moves.Balances + "; all but the first two " +
+			"need estimator exact; or SWITCHES=BALANCE,... by kind or name, such as 'tor=flowlet,spine*=spray', with " +
+			"ecmp for the others; default: ecmp"})
+	f.StringVar(&t.Routes, "routes", "", "`directory` of the routes of the switches, instead of shortest "+
+		"paths: SWITCH.json as FRR and SONiC write it (vtysh -c 'show ip route json') and hosts.csv (columns "+
+		"address, node); none: shortest paths")
 	readEvents := func(text string) error {
 		if strings.HasSuffix(text, ".csv") {
 			events, err := moves.ReadCSV(text)
@@ -379,11 +398,13 @@ func declarePaths(f *pflag.FlagSet, t *moves.Text) {
 		_, _, err := moves.ParseEvent(text)
 		return err
 	}
-	f.Var(&parsed{kind: "stringArray", read: readEvents}, "event", "what happens to a cable while flows run (parsimon help "+
-		"events; needs estimator exact): 'A:B down 10ms..50ms', 'A:B loss 1e-4', 'A:B rate 10G 10ms..', 'A:B delay 50us "+
-		"10ms..', or a CSV file of events; may be repeated")
-	parse(f, &t.Converge, isDuration, flagSpec{name: "converge", usage: "time until routes avoid a cable that went down, and " +
-		"until they use it again; default: 0"})
+	f.Var(&parsed{kind: "stringArray", read: readEvents}, "event",
+		"what happens to a cable while flows run (parsimon help "+"events; needs estimator exact): 'A:B down "+
+			"10ms..50ms', 'A:B loss 1e-4', 'A:B rate 10G 10ms..', 'A:B delay 50us 10ms..', or a CSV file of events; "+
+			"may be repeated")
+	parse(f, &t.Converge, isDuration,
+		flagSpec{name: "converge", usage: "time until routes avoid a cable that went down, and " +
+			"until they use it again; default: 0"})
 }
 
 // isDuration returns a text if it is a duration.

@@ -143,22 +143,25 @@ func derivedColumns(table schema.Table, v schema.View) (columns string) {
 func (d duck) checkKey(t *testing.T, table schema.Table, v schema.View, pattern string) {
 	t.Helper()
 	key := strings.Join(append(append([]string{}, v.Hive...), table.Key...), ", ")
-	query := fmt.Sprintf("SELECT count(*) - count(DISTINCT (%s)) FROM read_parquet('%s', hive_partitioning = true)",
+	query := fmt.Sprintf("SELECT count(*) - count(DISTINCT (%s)) FROM read_parquet('%s', hive_partitioning = "+
+		"true)",
 		key, pattern)
-	if got := d.ask(t, query); got != "0\n" {
+	got := d.ask(t, query)
+	if got != "0\n" {
 		t.Errorf("%s: key %s repeats %s times", v.Name, key, strings.TrimSpace(got))
 	}
 }
 
-var duckTypes = map[string]string{"bool": "BOOLEAN", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
-	"float64": "DOUBLE", "utf8": "VARCHAR", "binary": "BLOB"}
+var duckTypes = map[string]string{"bool": "BOOLEAN", "int16": "SMALLINT", "int32": "INTEGER",
+	"int64": "BIGINT", "float64": "DOUBLE", "utf8": "VARCHAR", "binary": "BLOB"}
 
 func (d duck) checkFile(t *testing.T, table schema.Table, v schema.View, file string) {
 	t.Helper()
 	query := fmt.Sprintf("SELECT decode(key) || '=' || decode(value) AS kv FROM parquet_kv_metadata('%s') "+
 		"WHERE decode(key) LIKE 'parsimon.%%' ORDER BY 1", file)
 	want := fmt.Sprintf("%s=%d\n%s=%s\n", schema.VersionKey, schema.Version, schema.TableKey, table.Name)
-	if got := d.ask(t, query); got != want {
+	got := d.ask(t, query)
+	if got != want {
 		t.Errorf("%s: metadata %s", file, got)
 	}
 	want = ""
@@ -187,8 +190,8 @@ func (d duck) checkFile(t *testing.T, table schema.Table, v schema.View, file st
 		return
 	}
 	row := strings.Join(table.Sort, ", ")
-	query = fmt.Sprintf("SELECT count(*) FROM (SELECT row(%s) < lag(row(%[1]s)) OVER (ORDER BY file_row_number) AS back "+
-		"FROM read_parquet('%[2]s', file_row_number = true)) WHERE back", row, file)
+	query = fmt.Sprintf("SELECT count(*) FROM (SELECT row(%s) < lag(row(%[1]s)) OVER (ORDER BY "+
+		"file_row_number) AS back FROM read_parquet('%[2]s', file_row_number = true)) WHERE back", row, file)
 	if got := d.ask(t, query); got != "0\n" {
 		t.Errorf("%s is not sorted by %s", file, row)
 	}

@@ -39,8 +39,9 @@ func (v *stageVerb) declare(f *pflag.FlagSet) {
 	v.input.declare(f)
 	group(f, "Stages after generate", func() {
 		v.how.declareScenario(f)
-		parse(f, &v.how.how.Shard, engine.ParseShard, flagSpec{name: "shard", usage: "run shard I/N of the tasks of the " +
-			"stage, I from 0 to N - 1, while other processes run the others on the same lake; the next stage needs all shards"})
+		parse(f, &v.how.how.Shard, engine.ParseShard,
+			flagSpec{name: "shard", usage: "run shard I/N of the tasks of the " + "stage, I from 0 to N - 1, while " +
+				"other processes run the others on the same lake; the next stage needs all shards"})
 		v.how.declareKeep(f)
 	})
 	v.how.declareEstimate(f)
@@ -65,7 +66,8 @@ func (v *stageVerb) run(ctx context.Context, args []string) error {
 }
 
 // openScenario opens the scenario of a stage: a new one for stage generate, else one of the lake.
-func (v *stageVerb) openScenario(ctx context.Context, stage string, args []string) (*pipeline.Estimation, error) {
+func (v *stageVerb) openScenario(ctx context.Context, stage string, args []string) (*pipeline.Estimation,
+	error) {
 	if !slices.Contains(stageNames(), stage) {
 		return nil, usagef("no stage %q; \"parsimon help stage\" lists them", stage)
 	}

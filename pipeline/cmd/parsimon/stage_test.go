@@ -44,7 +44,8 @@ func TestStageDocs(t *testing.T) {
 	}
 	slices.Sort(have)
 	slices.Sort(listed)
-	if have = slices.Compact(have); !slices.Equal(have, listed) {
+	have = slices.Compact(have)
+	if !slices.Equal(have, listed) {
 		t.Errorf("the plans have %q, the page %q", have, listed)
 	}
 }
@@ -69,9 +70,11 @@ func TestStageCommands(t *testing.T) {
 		stage(last, of(2)...)
 	}
 	must(t, append([]string{"stage", "intervals", "--lake", dir, "--scenario", id}, of(2)...)...)
-	sql := "SELECT flow_id, fct_ns FROM slowdowns_all WHERE scenario = '" + id + "' AND variant = 'flow-2' ORDER BY flow_id"
+	sql := "SELECT flow_id, fct_ns FROM slowdowns_all WHERE scenario = '" + id +
+		"' AND variant = 'flow-2' ORDER BY flow_id"
 	got := must(t, "query", "--lake", dir, "--format", "csv", "--sql", sql)
-	if want := must(t, "query", "--lake", r.lake, "--format", "csv", "--sql", sql); got != want || len(got) < 1000 {
+	want := must(t, "query", "--lake", r.lake, "--format", "csv", "--sql", sql)
+	if got != want || len(got) < 1000 {
 		t.Errorf("%d and %d bytes of rows, which differ", len(got), len(want))
 	}
 }

@@ -56,16 +56,17 @@ func (v *sweepVerb) declareCables(f *pflag.FlagSet) {
 			return "", errors.New("want each:TIER")
 		}
 		return tier, nil
-	}, flagSpec{name: "fail", usage: "each:TIER, such as each:fabric-spine, or each:TIER,TIER: take down each cable of " +
-		"the tier, one at a time"})
+	}, flagSpec{name: "fail", usage: "each:TIER, such as each:fabric-spine, or each:TIER,TIER: take down each " +
+		"cable of the tier, one at a time"})
 	v.declareFault(f, "loss", "instead, each cable loses this share of its packets, e.g. 1e-4")
 	v.declareFault(f, "bandwidth", "instead, each cable has this bandwidth, e.g. 1G or 50%")
 	v.declareFault(f, "delay", "instead, each cable has this propagation delay, e.g. 50us")
-	intVar(f, &v.confirm, intRange{0, math.MaxInt32}, "confirm", "number of the worst cables by link cases (--estimator flow "+
-		"or independent) for which the whole network is simulated too")
+	intVar(f, &v.confirm, intRange{0, math.MaxInt32}, "confirm",
+		"number of the worst cables by link cases (--estimator flow "+"or independent) for which the whole "+
+			"network is simulated too")
 	v.cables.Quantile = 0.99
-	f.Float64Var(&v.cables.Quantile, "quantile", v.cables.Quantile, "quantile of slowdown to rank by: 0.5, 0.9, 0.99 or "+
-		"0.999")
+	f.Float64Var(&v.cables.Quantile, "quantile", v.cables.Quantile,
+		"quantile of slowdown to rank by: 0.5, 0.9, 0.99 or "+"0.999")
 	f.StringVar(&v.cables.Service, "service", "", "rank by the flows of this `service`; default: all flows")
 	needs(f, "fail", "confirm", "loss", "bandwidth", "delay")
 }
@@ -85,18 +86,20 @@ func (v *sweepVerb) declareFault(f *pflag.FlagSet, kind, usage string) {
 // declareParameters declares the flags of a sweep over parameters.
 func (v *sweepVerb) declareParameters(f *pflag.FlagSet) {
 	p := &v.parameters
-	parseEach(f, &p.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of the lake, and "+
-		"its values, KEY=V,V; may be repeated: every combination is run")
+	parseEach(f, &p.Axes, whatif.ParseAxis, "set", "key of the scenario file, or change of the scenario of the "+
+		"lake, and its values, KEY=V,V; may be repeated: every combination is run")
 	parse(f, &p.Until, func(text string) (*gate.Gate, error) {
 		g, err := gate.Parse(text)
 		return &g, err
-	}, flagSpec{name: "until", usage: "with one --set: find by bisection the first value for which this condition is " +
-		"true, such as 'service=db p99_slowdown < 4'"})
+	}, flagSpec{name: "until", usage: "with one --set: find by bisection the first value for which this " +
+		"condition is true, such as 'service=db p99_slowdown < 4'"})
 	needs(f, "set", "until")
 	intVar(f, &v.seeds, intRange{0, 10_000}, "seeds", "with --set: also vary the seed from 1 to this number")
-	f.BoolVar(&p.Exact, "exact", false, "with --set: also simulate the whole network for each combination (slow)")
+	f.BoolVar(&p.Exact, "exact", false,
+		"with --set: also simulate the whole network for each combination (slow)")
 	p.MaxRuns = 100
-	intVar(f, &p.MaxRuns, intRange{1, math.MaxInt32}, "max-runs", "with --set: fail if there are more combinations")
+	intVar(f, &p.MaxRuns, intRange{1, math.MaxInt32}, "max-runs",
+		"with --set: fail if there are more combinations")
 }
 
 func (v *sweepVerb) run(ctx context.Context, args []string) error {
@@ -132,8 +135,8 @@ func (v *sweepVerb) check() error {
 	case set && v.cables.Tier != "":
 		return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
 	case set && (v.flags.Changed("service") || v.flags.Changed("quantile")):
-		return usagef("--service and --quantile rank the cables of --fail; with --set, --until judges a service, and " +
-			"query slowdown_by_service has its percentiles")
+		return usagef("--service and --quantile rank the cables of --fail; with --set, --until judges a service, " +
+			"and query slowdown_by_service has its percentiles")
 	case !slices.Contains(pipeline.Quantiles, v.cables.Quantile):
 		return usagef("--quantile %v: must be one of %v", v.cables.Quantile, pipeline.Quantiles)
 	}
@@ -147,7 +150,8 @@ func (v *sweepVerb) sweepParameters(ctx context.Context, base string, o whatif.S
 	p, err := whatif.SweepParameters(ctx, v.parameters, o)
 	if errors.Is(err, scenario.ErrNoFile) {
 		v.parameters.Change = changesOf
-		if _, none := v.base(base); none == nil {
+		_, none := v.base(base)
+		if none == nil {
 			p, err = whatif.SweepParameters(ctx, v.parameters, o)
 		} else {
 			err = fmt.Errorf("%w; %w", err, none)

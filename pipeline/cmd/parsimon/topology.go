@@ -55,8 +55,8 @@ func (v *topologyVerb) declare(f *pflag.FlagSet) {
 	v.options.declare(f)
 	f.StringVar(&v.directory, "write", "", "write nodes.csv and links.csv to this `directory`")
 	v.maxFaults = 50
-	intVar(f, &v.maxFaults, intRange{0, math.MaxInt32}, "max-faults", "number of faults of each kind that the table shows; "+
-		"0: all")
+	intVar(f, &v.maxFaults, intRange{0, math.MaxInt32}, "max-faults",
+		"number of faults of each kind that the table shows; "+"0: all")
 }
 
 // run writes the answer before it reports faults, so that one call shows both. A topology with faults is an
@@ -114,22 +114,25 @@ type topologyOptions struct {
 func (t *topologyOptions) declare(f *pflag.FlagSet) {
 	t.flagSet = f
 	f.StringSliceVar(&t.given.HostPatterns, "host-pattern", nil,
-		"pattern of the names of hosts, with * and ?; may be repeated; default: devices with one cable, and those named "+
-			"or cabled like hosts")
+		"pattern of the names of hosts, with * and ?; may be repeated; default: devices with one cable, and those "+
+			"named or cabled like hosts")
 	f.StringSliceVar(&t.given.Exclude, "exclude", nil,
 		"pattern of the names of devices to leave out, such as 'oob-*'; may be repeated")
 	f.StringVar(&t.given.NodeList, "nodes", "",
-		"CSV or Parquet `file` of devices with the columns device, role, pod, rack; without role, all of them are hosts")
+		"CSV or Parquet `file` of devices with the columns device, role, pod, rack; without role, all of them are "+
+			"hosts")
 	parseEach(f, &t.given.Speeds, format.ParseSpeedRule, "speed",
-		"`DEVICE[:PORT]=SPEED` of cables without a speed, such as 'leaf*:Ethernet*=25G'; may be repeated, and the first "+
-			"match applies")
+		"`DEVICE[:PORT]=SPEED` of cables without a speed, such as 'leaf*:Ethernet*=25G'; may be repeated, and the "+
+			"first match applies")
 	parse(f, &t.given.DefaultSpeedBps, topology.ParseSpeed, flagSpec{name: "default-speed",
 		usage: "bandwidth of a cable for which neither the file, --speed nor the name of a port states it"})
-	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay", "`CABLES=DELAY` instead of the delay in the file, such "+
-		"as 'wan*:*=2ms' or tor-spine=500ns; may be repeated; CABLES is a tier, A:B or DEVICE:PORT, with * and ?")
+	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay",
+		"`CABLES=DELAY` instead of the delay in the file, such "+"as 'wan*:*=2ms' or tor-spine=500ns; may be "+
+			"repeated; CABLES is a tier, A:B or DEVICE:PORT, with * and ?")
 	parse(f, &t.given.DefaultDelayNS, topology.ParseDelay, flagSpec{name: "default-delay", byDefault: "1us",
 		usage: "propagation delay of a cable with neither a delay nor a length"})
-	f.StringSliceVar(&t.repair, "repair", nil, "`kinds` of faults to repair, separated by commas (parsimon help topology)")
+	f.StringSliceVar(&t.repair, "repair", nil, "`kinds` of faults to repair, separated by commas (parsimon "+
+		"help topology)")
 }
 
 // ofFile lists the given flags that apply to topology files only. --delay applies to every topology.
@@ -172,7 +175,8 @@ func loadTopology(path string, o format.Options) (*format.Loaded, error) {
 	if err == nil {
 		return l, nil
 	}
-	if _, missing := os.Stat(path); missing != nil {
+	_, missing := os.Stat(path)
+	if missing != nil {
 		if shipped, e := datasets.Read(datasets.Topologies, path); e == nil {
 			return format.LoadData(path+".yaml", shipped, o)
 		}
@@ -249,7 +253,8 @@ func (d topologyData) Kinds() (all []*faultKind) {
 	for _, f := range d.Faults {
 		at := slices.IndexFunc(all, func(k *faultKind) bool { return k.Kind == f.Kind })
 		if at < 0 {
-			at, all = len(all), append(all, &faultKind{Kind: f.Kind})
+			at = len(all)
+			all = append(all, &faultKind{Kind: f.Kind})
 			for _, r := range format.Repairs {
 				if r.Kind == f.Kind {
 					all[at].Repair = &r

@@ -23,18 +23,24 @@ func topologyFixture(t *testing.T, name string) string {
 func TestTopologyTable(t *testing.T) {
 	out := must(t, "topology", topologyFixture(t, "cabling.csv"))
 	for _, want := range []string{
-		"12 hosts, 6 switches, 20 cables", "12 devices with one cable (inferred", "24 rows with a length, at 5 ns/m", "columns not used: label",
-		"tor    1                       4", "tor-spine  100 Gbps   150ns  8       0", "0.38:1", "planned: 4 cables not part of the network",
+		"12 hosts, 6 switches, 20 cables", "12 devices with one cable (inferred",
+		"24 rows with a length, at 5 ns/m", "columns not used: " +
+			"label",
+		"tor    1                       4", "tor-spine  100 Gbps   150ns  8       0", "0.38:1",
+		"planned: 4 cables not part of the network",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	out = must(t, "topology", topologyFixture(t, "sonic"))
-	if want := "marking_min              1048576 bytes          WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold         2  "; !strings.Contains(out, want) {
+	want := "marking_min              1048576 bytes          WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold   " +
+		"      2  "
+	if !strings.Contains(out, want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
-	if out = must(t, "topology", "small-4to1"); !strings.Contains(out, "256 hosts, 44 switches, 336 cables") {
+	out = must(t, "topology", "small-4to1")
+	if !strings.Contains(out, "256 hosts, 44 switches, 336 cables") {
 		t.Errorf("a shipped topology:\n%s", out)
 	}
 }
@@ -46,7 +52,9 @@ func TestTopologyFaults(t *testing.T) {
 		t.Errorf("exit %d: %s", code, log)
 	}
 	for _, want := range []string{
-		"Faults: 2 parallel", file + ": line 9: leaf1:Ethernet50 – spine1:Ethernet3: a second cable between leaf1 and spine1 (the first: line 5)",
+		"Faults: 2 parallel", file +
+			": line 9: leaf1:Ethernet50 – spine1:Ethernet3: a second cable between leaf1 " +
+			"and spine1 (the first: line 5)",
 		"repair: --repair parallel: take them as members of a link aggregation group",
 		file + ": line 15: db1, db2, leaf9",
 	} {
@@ -63,7 +71,8 @@ func TestTopologyFaults(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != exitFailed {
 		t.Fatalf("exit %d, %v:\n%s", code, err, out)
 	}
-	if len(answer.Faults) != 12 || answer.Faults[0].Line != 6 || answer.Faults[0].File != file || answer.Hosts != 6 || answer.Switches != 5 || answer.Description != nil {
+	if len(answer.Faults) != 12 || answer.Faults[0].Line != 6 || answer.Faults[0].File != file ||
+		answer.Hosts != 6 || answer.Switches != 5 || answer.Description != nil {
 		t.Errorf("%+v", answer)
 	}
 }
@@ -74,7 +83,8 @@ func TestTopologyJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if answer["hosts"] != 12.0 || answer["switches"] != 6.0 || answer["cables"] != 20.0 || len(answer["faults"].([]any)) != 0 {
+	if answer["hosts"] != 12.0 || answer["switches"] != 6.0 || answer["cables"] != 20.0 ||
+		len(answer["faults"].([]any)) != 0 {
 		t.Errorf("%v", answer)
 	}
 }
@@ -82,7 +92,8 @@ func TestTopologyJSON(t *testing.T) {
 // What the options settle is written as tables, which every command reads.
 func TestTopologyWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "net")
-	args := []string{"topology", topologyFixture(t, "layer1_topology.json"), "--speed", "spine*=100G", "--speed", "*=25G", "--write", dir, "--default-delay", "500ns"}
+	args := []string{"topology", topologyFixture(t, "layer1_topology.json"), "--speed", "spine*=100G",
+		"--speed", "*=25G", "--write", dir, "--default-delay", "500ns"}
 	must(t, args...)
 	l, err := format.Load(dir, format.Options{})
 	if err != nil {
@@ -92,7 +103,8 @@ func TestTopologyWrite(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 	missing := filepath.Join(t.TempDir(), "none")
-	if code, _, log := parsimon(t, "topology", topologyFixture(t, "layer1_topology.json"), "--write", missing); code != exitFailed || !strings.Contains(log, "nothing written to "+missing) {
+	code, _, log := parsimon(t, "topology", topologyFixture(t, "layer1_topology.json"), "--write", missing)
+	if code != exitFailed || !strings.Contains(log, "nothing written to "+missing) {
 		t.Errorf("exit %d: %s", code, log)
 	}
 	if _, err := os.Stat(missing); err == nil {
@@ -115,7 +127,8 @@ func TestTopologyUsage(t *testing.T) {
 		{exitFailed, "shipped topologies: ", []string{"nowhere.csv"}},
 		{exitFailed, "no known format", []string{filepath.Join("..", "..", "..", "go.mod")}},
 	} {
-		if code, _, log := parsimon(t, append([]string{"topology"}, c.args...)...); code != c.code || !strings.Contains(log, c.want) {
+		code, _, log := parsimon(t, append([]string{"topology"}, c.args...)...)
+		if code != c.code || !strings.Contains(log, c.want) {
 			t.Errorf("%v: exit %d, %s; want %d, %q", c.args, code, log, c.code, c.want)
 		}
 	}

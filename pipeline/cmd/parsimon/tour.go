@@ -141,8 +141,10 @@ func (r *tourResult) text() *text.Answer {
 	a.Linef("  sample: Monte Carlo draws, summed by flow  intervals: confidence intervals of the percentiles")
 	first.addStages(a)
 	a.Linef("\nSlowdown (FCT / ideal FCT) by estimator and flow size")
-	a.Linef("  independent: the paper's   flow: link cases with feedback   exact: every packet of the whole network")
-	table := a.Table("estimator", "size_bin", "flows", "p50_slowdown", "p90_slowdown", "p99_slowdown", "seconds", "cpu_s")
+	a.Linef("  independent: the paper's   flow: link cases with feedback   exact: every packet of the whole " +
+		"network")
+	table := a.Table("estimator", "size_bin", "flows", "p50_slowdown", "p90_slowdown", "p99_slowdown", "seconds",
+		"cpu_s")
 	for _, e := range r.Estimates {
 		for _, p := range e.Percentiles {
 			if p.SizeBin == "all" {
@@ -153,13 +155,15 @@ func (r *tourResult) text() *text.Answer {
 		}
 	}
 	a.Linef("\nThe same in SQL (views that end with _all have every estimate; the others have the last)\n" +
-		"  parsimon query --lake " + r.Lake + " --sql \"" + strings.ReplaceAll(tourSQL, "SCENARIO", first.Scenario) + "\"")
+		"  parsimon query --lake " + r.Lake + " --sql \"" + strings.ReplaceAll(tourSQL, "SCENARIO",
+		first.Scenario) + "\"")
 	return a
 }
 
 // tourSQL is the last table of the tour as a query.
 const tourSQL = "SELECT variant, size_bin_of(size_bytes) AS bin, count(*) AS flows, " +
-	"quantile_cont(slowdown, [0.5, 0.9, 0.99]) FROM slowdowns_all WHERE scenario = 'SCENARIO' GROUP BY ALL ORDER BY ALL"
+	"quantile_cont(slowdown, [0.5, 0.9, 0.99]) FROM slowdowns_all WHERE scenario = 'SCENARIO' GROUP BY ALL " +
+	"ORDER BY ALL"
 
 // addStages adds a row for each table of an estimate.
 func (e *tourEstimate) addStages(a *text.Answer) {

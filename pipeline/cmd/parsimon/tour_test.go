@@ -62,7 +62,8 @@ func TestTourShowsEveryStep(t *testing.T) {
 	for _, e := range tour.Estimates {
 		last := e.Percentiles[len(e.Percentiles)-1]
 		if last.SizeBin != "all" || last.Flows != rows["flows"] {
-			t.Errorf("%s: %d flows in size bin %s, want %d in all", e.Estimator, last.Flows, last.SizeBin, rows["flows"])
+			t.Errorf("%s: %d flows in size bin %s, want %d in all", e.Estimator, last.Flows, last.SizeBin,
+				rows["flows"])
 		}
 	}
 	code, people, stderr := parsimon(t, args...)

@@ -63,7 +63,8 @@ func TestFilesThatChangeWhileACommandWaits(t *testing.T) {
 	long(t)
 	t.Chdir(t.TempDir())
 	old := map[string]string{
-		"net.yaml":   "graph: {hosts: [a, b, c], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: [\"a:s\", \"b:s\", \"c:s\"]}\n",
+		"net.yaml": "graph: {hosts: [a, b, c], switches: [s], bandwidth: 10Gbps, delay: 1us, cables: [\"a:s\", " +
+			"\"b:s\", \"c:s\"]}\n",
 		"hosts.csv":  "address,node\n10.0.0.1,a\n10.0.0.2,b\n",
 		"labels.csv": "cidr,port,service,vnet\n10.0.0.0/24,,web,green\n",
 		"day.csv":    "src,dst,size_bytes,start_ns\n10.0.0.1,10.0.0.2,20000,0\n",

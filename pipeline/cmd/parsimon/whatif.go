@@ -38,7 +38,8 @@ func (c *compareFlags) declare(f *pflag.FlagSet) {
 }
 
 // writeCompared writes a comparison and judges its gates.
-func (c *compareFlags) writeCompared(ctx context.Context, e *env, found *whatif.Comparison, people *text.Answer) error {
+func (c *compareFlags) writeCompared(ctx context.Context, e *env, found *whatif.Comparison,
+	people *text.Answer) error {
 	err := found.Judge(ctx, c.gates)
 	e.metrics.comparison(found)
 	return c.judged(e.stdout, found, people, err)
@@ -62,8 +63,8 @@ func (v *whatIfVerb) declare(f *pflag.FlagSet) {
 
 func (v *whatIfVerb) run(ctx context.Context, args []string) error {
 	if len(v.changes.Do)+len(v.changes.PathMoves.Changes())+len(v.changes.Settings) == 0 {
-		return usagef("no change: give --fail, --add-cable, --bandwidth, --delay, --scale, --move, --balance, --event, " +
-			"--transport, --switch-buffer or --set")
+		return usagef("no change: give --fail, --add-cable, --bandwidth, --delay, --scale, --move, --balance, " +
+			"--event, --transport, --switch-buffer or --set")
 	}
 	ask, sampling, err := v.compare.windows.askChange(v.compare.By, "links")
 	if sampling {
@@ -156,7 +157,8 @@ func (v *compareVerb) run(ctx context.Context, args []string) error {
 // the beginning of a name. If several scenarios have the name, a note on stderr says which one was found.
 func (e *env) side(l *lake.Lake, name string) (of whatif.Side, err error) {
 	id, note, err := pipeline.ResolveNoted(l, name, false)
-	if at := strings.LastIndexByte(name, '@'); err != nil && at >= 0 {
+	at := strings.LastIndexByte(name, '@')
+	if err != nil && at >= 0 {
 		of.Variant = name[at+1:]
 		id, note, err = pipeline.ResolveNoted(l, name[:at], false)
 	}

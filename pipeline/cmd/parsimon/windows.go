@@ -24,28 +24,30 @@ type windowFlags struct {
 // declare declares the flags of run.
 func (w *windowFlags) declare(f *pflag.FlagSet) {
 	w.declareCommon(f)
-	f.StringVar(&w.By, "by", "", "with --within: `groups` whose percentiles have to be precise: service, vnet or size_bin, "+
-		"or one group such as service=storage; default: all flows together")
+	f.StringVar(&w.By, "by", "", "with --within: `groups` whose percentiles have to be precise: service, vnet "+
+		"or size_bin, or one group such as service=storage; default: all flows together")
 	needs(f, "within", "by")
 }
 
 // declareCommon declares the flags of run, what-if and compare.
 func (w *windowFlags) declareCommon(f *pflag.FlagSet) {
 	w.flags = f
-	parse(f, &w.Within, units.ParseShare, flagSpec{name: "within", usage: "simulate windows of time, drawn at random, " +
-		"instead of the whole workload, until the interval of the percentile is at most ± this share of it, e.g. 2%"})
+	parse(f, &w.Within, units.ParseShare,
+		flagSpec{name: "within", usage: "simulate windows of time, drawn at random, " + "instead of the whole " +
+			"workload, until the interval of the percentile is at most ± this share of it, e.g. 2%"})
 	parseEach(f, &w.Of, func(text string) (float64, error) {
 		at := slices.Index([]string{"50", "90", "99", "99.9"}, strings.TrimPrefix(text, "p")) // pipeline.Quantiles
 		if at < 0 {
 			return 0, errors.New("want p50, p90, p99 or p99.9")
 		}
 		return pipeline.Quantiles[at], nil
-	}, "of", "with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated; default: p99")
+	}, "of", "with --within: percentile that has to be precise: p50, p90, p99 or p99.9; may be repeated; "+
+		"default: p99")
 	parse(f, &w.Confidence, units.ParseShare, flagSpec{name: "confidence", byDefault: "95%",
 		usage: "with --within: share of the intervals that contain the value of the whole workload"})
 	durationVar(f, &w.Budget, "budget", "",
-		"with --within: answer after at most this time, e.g. 5m, from the windows simulated so far; if they are too few, "+
-			"the command fails; 0: no limit")
+		"with --within: answer after at most this time, e.g. 5m, from the windows simulated so far; if they are "+
+			"too few, the command fails; 0: no limit")
 	needs(f, "within", "of", "confidence", "budget")
 }
 

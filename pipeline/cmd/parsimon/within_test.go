@@ -18,8 +18,8 @@ func writeSteadyTrace(t *testing.T, flows int, ms int64) string {
 	text := []byte("src,dst,size_bytes,start_ns,service\n")
 	for range flows {
 		src := random.IntN(32)
-		text = fmt.Appendf(text, "%d,%d,%d,%d,%s\n", src, (src+1+random.IntN(31))%32, 1000+random.IntN(9000), random.Int64N(ms*1e6),
-			[]string{"web", "storage"}[random.IntN(2)])
+		text = fmt.Appendf(text, "%d,%d,%d,%d,%s\n", src, (src+1+random.IntN(31))%32, 1000+random.IntN(9000),
+			random.Int64N(ms*1e6), []string{"web", "storage"}[random.IntN(2)])
 	}
 	path := filepath.Join(t.TempDir(), "flows.csv")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -30,7 +30,8 @@ func writeSteadyTrace(t *testing.T, flows int, ms int64) string {
 
 // Tables of an estimate from exact windows stay, and the same command finds them.
 func TestWithinExactStays(t *testing.T) {
-	dir, flows := t.TempDir(), writeSteadyTrace(t, 20_000, 200)
+	dir := t.TempDir()
+	flows := writeSteadyTrace(t, 20_000, 200)
 	args := []string{"run", "--topology", "small-2to1", "--flows", flows, "--lake", dir, "--estimator", "exact",
 		"--within", "50%", "--of", "p50"}
 	if info, err := os.Stat(flows); err != nil || os.Truncate(flows, info.Size()-1) != nil { // the last line end
@@ -51,7 +52,8 @@ func TestWithinExactStays(t *testing.T) {
 // windows.
 func TestWithinJSON(t *testing.T) {
 	long(t)
-	dir, flows := t.TempDir(), writeSteadyTrace(t, 60_000, 600)
+	dir := t.TempDir()
+	flows := writeSteadyTrace(t, 60_000, 600)
 	var out struct {
 		Percentiles []struct {
 			SizeBin string   `json:"size_bin"`
@@ -75,18 +77,21 @@ func TestWithinJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(must(t, append(args, "--format", "json")...)), &out); err != nil {
 		t.Fatal(err)
 	}
-	if out.SampledShare == nil || out.Windows == nil || !(*out.SampledShare > 0 && *out.SampledShare < 0.6) || *out.Windows < 16 {
+	if out.SampledShare == nil || out.Windows == nil || !(*out.SampledShare > 0 && *out.SampledShare < 0.6) ||
+		*out.Windows < 16 {
 		t.Fatalf("stopped %s, sampled_share %v, windows %v", out.Stopped, *out.SampledShare, *out.Windows)
 	}
 	if out.Simulated <= *out.SampledShare {
 		t.Errorf("simulated_share is %v, of it sampled %v", out.Simulated, *out.SampledShare)
 	}
 	for _, p := range out.Percentiles {
-		if p.P99Lo == nil || p.P99Hi == nil || !(1 <= *p.P99Lo && *p.P99Lo <= p.P99 && p.P99 <= *p.P99Hi && *p.P99Lo < *p.P99Hi) {
+		if p.P99Lo == nil || p.P99Hi == nil || !(1 <= *p.P99Lo && *p.P99Lo <= p.P99 && p.P99 <= *p.P99Hi &&
+			*p.P99Lo < *p.P99Hi) {
 			t.Errorf("size %s: p99 %v, p99_lo %v, p99_hi %v", p.SizeBin, p.P99, p.P99Lo, p.P99Hi)
 		}
 	}
-	if last := out.Percentiles[len(out.Percentiles)-1]; last.SizeBin != "all" || last.Flows != 60_000 {
+	last := out.Percentiles[len(out.Percentiles)-1]
+	if last.SizeBin != "all" || last.Flows != 60_000 {
 		t.Errorf("last entry %+v, want that of all 60,000 flows", last)
 	}
 	if len(out.Goals) != 2 {
@@ -100,15 +105,20 @@ func TestWithinJSON(t *testing.T) {
 	text := must(t, args...)
 	contains(t, text, fmt.Sprintf("sampled, %d windows, ", *out.Windows), "service storage", "reached",
 		"all 2 asked intervals are within ±20%")
-	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir), fmt.Sprintf("sampled, %d windows, ", *out.Windows), "storage")
-	contains(t, must(t, "query", "--lake", dir, "--sql", "SELECT count(*) AS n FROM windows"), fmt.Sprint(*out.Windows))
+	contains(t, must(t, "query", "sampled_percentiles", "--lake", dir),
+		fmt.Sprintf("sampled, %d windows, ", *out.Windows), "storage")
+	contains(t, must(t, "query", "--lake", dir, "--sql", "SELECT count(*) AS n FROM windows"),
+		fmt.Sprint(*out.Windows))
 	_, _, hint := parsimon(t, "query", "slowdown_by_service", "--lake", dir)
 	contains(t, hint, "is estimated from windows of time", "question sampled_percentiles")
 	gated := must(t, append(args, "--format", "json", "--fail-if", "service=storage p99_slowdown > 1000")...)
 	contains(t, gated, `"gate": "service=storage p99_slowdown > 1000"`, `"lo": `, `"failed": false`)
-	failsGate(t, "--fail-if 'service=storage p99_slowdown > 1': the value is", append(args, "--fail-if", "service=storage p99_slowdown > 1")...)
-	mustFail(t, failure{exitFailed, "no flow in windows is of service nosuch", append(args, "--fail-if", "service=nosuch p99_slowdown > 1")},
-		failure{exitFailed, "virtual networks of all services and sizes only", append(args, "--fail-if", "vnet=v service=storage p99_slowdown > 1")})
+	failsGate(t, "--fail-if 'service=storage p99_slowdown > 1': the value is",
+		append(args, "--fail-if", "service=storage p99_slowdown > 1")...)
+	mustFail(t, failure{exitFailed, "no flow in windows is of service nosuch",
+		append(args, "--fail-if", "service=nosuch p99_slowdown > 1")},
+		failure{exitFailed, "virtual networks of all services and sizes only",
+			append(args, "--fail-if", "vnet=v service=storage p99_slowdown > 1")})
 	mustFail(t, failure{exitUsage, "--by goes with --within", append(args[:7:7], "--by", "service")},
 		failure{exitFailed, "no flow belongs to service=nosuch", append(args, "--by", "service=nosuch")},
 		failure{exitUsage, "--within simulates windows packet by packet", append(args, "--estimator", "flow")})
@@ -125,7 +135,8 @@ func TestWithinJSON(t *testing.T) {
 // failsGate runs a command that answers, and fails by a gate.
 func failsGate(t *testing.T, want string, args ...string) {
 	t.Helper()
-	if code, out, log := parsimon(t, args...); code != exitGate || out == "" || !strings.Contains(log, want) {
+	code, out, log := parsimon(t, args...)
+	if code != exitGate || out == "" || !strings.Contains(log, want) {
 		t.Errorf("exit %d, %s", code, log)
 	}
 }
@@ -133,7 +144,8 @@ func failsGate(t *testing.T, want string, args ...string) {
 // A what-if by windows holds the same windows of both scenarios against each other, and so does compare.
 func TestWhatIfWithin(t *testing.T) {
 	long(t)
-	dir, flows := t.TempDir(), writeSteadyTrace(t, 20_000, 600)
+	dir := t.TempDir()
+	flows := writeSteadyTrace(t, 20_000, 600)
 	var out struct {
 		Windows int    `json:"windows"`
 		Stopped string `json:"stopped"`
@@ -162,7 +174,8 @@ func TestWhatIfWithin(t *testing.T) {
 			t.Errorf("%+v: the interval leaves out the change", x)
 		}
 	}
-	failsGate(t, "--fail-if 'p99_change > -99%': the value is", append([]string{"compare", "flows", out.Other.ScenarioID, "--fail-if", "p99_change > -99%"}, how...)...)
+	failsGate(t, "--fail-if 'p99_change > -99%': the value is",
+		append([]string{"compare", "flows", out.Other.ScenarioID, "--fail-if", "p99_change > -99%"}, how...)...)
 	again := must(t, append([]string{"compare", "flows", out.Other.ScenarioID}, how...)...)
 	var same struct {
 		Windows int `json:"windows"`
@@ -179,7 +192,8 @@ func TestHourlyIngest(t *testing.T) {
 		t.Skip("takes half a minute: make sampling-test")
 	}
 	const hours, hourMS, flows = 3, 300, 30_000
-	dir, lake := t.TempDir(), filepath.Join(t.TempDir(), "lake")
+	dir := t.TempDir()
+	lake := filepath.Join(t.TempDir(), "lake")
 	shares := []float64{}
 	for hour := range hours {
 		random := rand.New(rand.NewPCG(1, uint64(hour)))
@@ -204,12 +218,14 @@ func TestHourlyIngest(t *testing.T) {
 		if err := json.Unmarshal([]byte(answer), &out); err != nil {
 			t.Fatal(err)
 		}
-		if want := int64(flows * (hour + 1)); out.Flows != want {
+		want := int64(flows * (hour + 1))
+		if out.Flows != want {
 			t.Errorf("after %d hours the answer is of %d flows, want %d", hour+1, out.Flows, want)
 		}
 		shares = append(shares, out.SampledShare)
 	}
-	if last := shares[hours-1]; !(last < shares[0]) || last > 0.3 {
+	last := shares[hours-1]
+	if !(last < shares[0]) || last > 0.3 {
 		t.Errorf("shares %v of the flows were sampled, want a lower one with every hour", shares)
 	}
 }

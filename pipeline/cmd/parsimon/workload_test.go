@@ -28,8 +28,8 @@ func TestEventAfterTheLastStart(t *testing.T) {
 	t.Parallel()
 	at := burstFiles(t, map[string]string{"flows.csv": "src,dst,size_bytes,start_ns\nh0,h1,50000000,0\n"})
 	run := func(event string) string {
-		return must(t, "run", "--topology", at("net.yaml"), "--flows", at("flows.csv"), "--lake", at("lake"), "--event", event,
-			"--name", event)
+		return must(t, "run", "--topology", at("net.yaml"), "--flows", at("flows.csv"), "--lake", at("lake"),
+			"--event", event, "--name", event)
 	}
 	run("h0:s rate 5G 10ms..20ms")
 	fct := must(t, "query", "--lake", at("lake"), "--format", "csv", "--sql",
@@ -37,7 +37,8 @@ func TestEventAfterTheLastStart(t *testing.T) {
 	if !strings.Contains(fct, "1,1") {
 		t.Errorf("the event in the last flow's time: %s", fct)
 	}
-	if out := run("h0:s rate 5G 100ms..200ms"); !strings.Contains(out, "changes nothing: the last flow has finished at") {
+	out := run("h0:s rate 5G 100ms..200ms")
+	if !strings.Contains(out, "changes nothing: the last flow has finished at") {
 		t.Errorf("no remark on an event after the last flow:\n%s", out)
 	}
 	mustFail(t, failure{exitFailed, "outside the trace", []string{"run", "--topology", at("net.yaml"), "--flows",
@@ -52,9 +53,10 @@ func TestLoadOfABurst(t *testing.T) {
 		"flows.csv": "src,dst,size_bytes,start_ns\nh0,h1,50000000,0\nh2,h1,50000000,0\n"})
 	for _, estimator := range []string{"exact", "flow", "independent"} {
 		lake := at(estimator)
-		args := []string{"run", "--topology", at("net.yaml"), "--flows", at("flows.csv"), "--lake", lake, "--estimator",
-			estimator, "--fail-if", "link=s:h1 load > 80%"}
-		if code, _, log := parsimon(t, args...); code != exitGate || !strings.Contains(log, "the value is 95.4198%") {
+		args := []string{"run", "--topology", at("net.yaml"), "--flows", at("flows.csv"), "--lake", lake,
+			"--estimator", estimator, "--fail-if", "link=s:h1 load > 80%"}
+		code, _, log := parsimon(t, args...)
+		if code != exitGate || !strings.Contains(log, "the value is 95.4198%") {
 			t.Errorf("%s: exit %d\n%s", estimator, code, log)
 		}
 		load := must(t, "query", "--lake", lake, "--format", "csv", "--sql",
@@ -73,15 +75,16 @@ func TestReceiveWindowOfTCP(t *testing.T) {
 	dir := t.TempDir()
 	run := func(name, keys string) string {
 		file := filepath.Join(dir, name+".yaml")
-		text := "topology: {graph: {hosts: [h0, h1], switches: [s], bandwidth: 10Gbps, delay: 10ms, cables: [\"h0:s\", " +
-			"\"h1:s\"]}}\nworkload: {max_load: 10%, flows_count: 1, services: [{name: a, sizes: 100MB, " +
+		text := "topology: {graph: {hosts: [h0, h1], switches: [s], bandwidth: 10Gbps, delay: 10ms, cables: " +
+			"[\"h0:s\", \"h1:s\"]}}\nworkload: {max_load: 10%, flows_count: 1, services: [{name: a, sizes: 100MB, " +
 			"pairs: [\"h0:h1\"]}]}\ntransport: {kind: cubic, window: 18KB" + keys + "}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return must(t, "run", file, "--lake", filepath.Join(dir, name))
 	}
-	if out := run("small", ", receive_window: 1MB"); !strings.Contains(out, "transport.receive_window") {
+	out := run("small", ", receive_window: 1MB")
+	if !strings.Contains(out, "transport.receive_window") {
 		t.Errorf("no warning:\n%s", out)
 	}
 	share := must(t, "query", "--lake", filepath.Join(dir, "small"), "--format", "csv", "--sql",

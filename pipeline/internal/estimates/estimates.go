@@ -24,7 +24,8 @@ func Trace(t testing.TB, topology, flows string) *scenario.Scenario {
 }
 
 // Of estimates a scenario in the lake in a directory. What it returns is closed and can be read.
-func Of(t testing.TB, dir string, s *scenario.Scenario, v pipeline.Variant, o pipeline.Settings) *pipeline.Estimation {
+func Of(t testing.TB, dir string, s *scenario.Scenario, v pipeline.Variant,
+	o pipeline.Settings) *pipeline.Estimation {
 	t.Helper()
 	e, err := pipeline.Begin(t.Context(), dir, s, v, o)
 	if err == nil {

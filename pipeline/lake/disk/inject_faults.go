@@ -46,7 +46,8 @@ var plan = sync.OnceValue(func() *injection {
 })
 
 // space lists the operations that fail on a full disk.
-var space = map[string]bool{"create": true, "lock": true, "mkdir": true, "link": true, "write": true, "sync": true}
+var space = map[string]bool{"create": true, "lock": true, "mkdir": true, "link": true, "write": true,
+	"sync": true}
 
 // before is called before each operation. If it returns an error, the operation fails with it.
 func before(op, path string) error {

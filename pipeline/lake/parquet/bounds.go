@@ -29,23 +29,26 @@ func (b Bounds) check(table, column string, values arrow.Array, first int64) err
 	var value int64
 	switch a := values.(type) {
 	case *array.Int64:
-		if at = outside(a.Int64Values(), a, bounds); at >= 0 {
+		at = outside(a.Int64Values(), a, bounds)
+		if at >= 0 {
 			value = a.Value(at)
 		}
 	case *array.Int32:
-		if at = outside(a.Int32Values(), a, bounds); at >= 0 {
+		at = outside(a.Int32Values(), a, bounds)
+		if at >= 0 {
 			value = int64(a.Value(at))
 		}
 	case *array.Int16:
-		if at = outside(a.Int16Values(), a, bounds); at >= 0 {
+		at = outside(a.Int16Values(), a, bounds)
+		if at >= 0 {
 			value = int64(a.Value(at))
 		}
 	}
 	if at < 0 {
 		return nil
 	}
-	return fmt.Errorf("table %s, row %d: %s is %d, want %d to %d", table, first+int64(at)+1, column, value, bounds[0],
-		bounds[1])
+	return fmt.Errorf("table %s, row %d: %s is %d, want %d to %d", table, first+int64(at)+1, column, value,
+		bounds[0], bounds[1])
 }
 
 // outside returns the index of the first value that is neither null nor within the bounds, or -1 if there is

@@ -61,7 +61,8 @@ func TestParquetRoundTrip(t *testing.T) {
 			if table.Name != schema.DelayBuckets.Name {
 				rows = rowGroupRows + 777
 			}
-			a, b := fixture.Batch(table, rng, 123), fixture.Batch(table, rng, rows)
+			a := fixture.Batch(table, rng, 123)
+			b := fixture.Batch(table, rng, rows)
 			path := filepath.Join(t.TempDir(), "f.parquet")
 			writeFile(t, path, table, a, b)
 			got := readAll(t, openTable(table, []string{path}, nil))
@@ -107,7 +108,8 @@ func TestKeyRangePrunesRowGroups(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.parquet")
 	writeFile(t, path, schema.HopContributions, b.NewRecord())
 	var n int64
-	lo, hi := int64(rowGroupRows+5), int64(2*rowGroupRows)
+	lo := int64(rowGroupRows + 5)
+	hi := int64(2 * rowGroupRows)
 	in := openTable(schema.HopContributions, []string{path}, &Range{Column: "flow_row", Lo: lo, Hi: hi})
 	for _, rec := range readAll(t, in, "flow_row") {
 		n += rec.NumRows()

@@ -85,7 +85,8 @@ func (r *Reader) Next(columns ...string) (rec arrow.Record, err error) {
 			if err == nil && rec.NumRows() > 0 {
 				return rec, nil
 			}
-			if r.err = err; err == nil {
+			r.err = err
+			if err == nil {
 				rec.Release()
 			}
 		case r.file != nil:
@@ -104,7 +105,9 @@ func (r *Reader) Next(columns ...string) (rec arrow.Record, err error) {
 // are given.
 func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err error) {
 	defer r.named(&err)
-	from, to, keys := int64(0), g.NumRows(), arrow.Array(nil)
+	from := int64(0)
+	to := g.NumRows()
+	keys := arrow.Array(nil)
 	if r.keep != nil && len(r.table.Sort) > 0 && r.table.Sort[0] == r.keep.Column {
 		if from, to, keys, err = r.rowsInRange(g); keys != nil {
 			defer keys.Release()
@@ -117,7 +120,8 @@ func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err er
 	if len(names) > 0 {
 		of = r.table.Select(names...)
 	}
-	fields, columns := make([]arrow.Field, len(of)), make([]arrow.Array, 0, len(of))
+	fields := make([]arrow.Field, len(of))
+	columns := make([]arrow.Array, 0, len(of))
 	defer func() {
 		for _, c := range columns {
 			c.Release()
@@ -152,7 +156,8 @@ func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64)
 	if !ok {
 		return emptyColumn(c, max(0, to-from)), nil
 	}
-	column, err := r.decoder.read(r.file, g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk), c, from, to)
+	column, err := r.decoder.read(r.file, g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk), c, from,
+		to)
 	if err != nil {
 		return nil, fmt.Errorf("column %s: %w", c.Name, err)
 	}
@@ -221,7 +226,8 @@ func (r *Reader) openNext() (err error) {
 // named adds the file's name to an error. It converts a panic of the Parquet library, which damaged bytes can
 // cause, to an error.
 func (r *Reader) named(err *error) {
-	if p := recover(); p != nil {
+	p := recover()
+	if p != nil {
 		*err = fmt.Errorf("damaged Parquet file: %v", p)
 	}
 	if errors.Is(*err, io.EOF) {
@@ -240,7 +246,8 @@ func (r *Reader) checkTable() error {
 			return err
 		}
 		r.version = version
-		if name, _ := r.meta.Lookup(schema.TableKey); name != r.table.Name {
+		name, _ := r.meta.Lookup(schema.TableKey)
+		if name != r.table.Name {
 			return fmt.Errorf("holds table %q, not %s", name, r.table.Name)
 		}
 	}
@@ -253,7 +260,8 @@ func (r *Reader) checkTable() error {
 		if !ok {
 			return fmt.Errorf("column %s is missing", c.Name)
 		}
-		if kind := leaf.Node.Type().Kind(); kind != types[c.Type.ID()].kind {
+		kind := leaf.Node.Type().Kind()
+		if kind != types[c.Type.ID()].kind {
 			return fmt.Errorf("column %s is of type %s, not %s", c.Name, kind, c.Type)
 		}
 	}
@@ -320,7 +328,8 @@ func (r *Reader) keysOf(g parquet.RowGroup) (lo, hi int64, ok bool) {
 }
 
 func (r *Reader) closeFile() error {
-	r.groups, r.meta = nil, nil
+	r.groups = nil
+	r.meta = nil
 	if r.file == nil {
 		return nil
 	}
@@ -422,7 +431,9 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 		if err != nil {
 			return nil, err
 		}
-		lo, hi, rows := max(0, from-first), min(page.NumRows(), to-first), b.Len()
+		lo := max(0, from-first)
+		hi := min(page.NumRows(), to-first)
+		rows := b.Len()
 		first += page.NumRows()
 		if lo < hi {
 			err = d.appendPage(b, page, lo, hi)
@@ -465,7 +476,8 @@ func (d *decoder) appendPage(b array.Builder, page parquet.Page, lo, hi int64) e
 	if page.NumNulls() > 0 || page.RepetitionLevels() != nil {
 		return d.appendValues(b, page.Slice(lo, hi))
 	}
-	data, dictionary := page.Data(), page.Dictionary()
+	data := page.Data()
+	dictionary := page.Dictionary()
 	switch b := b.(type) {
 	case *array.Int16Builder:
 		d.int16s = d.int16s[:0]

@@ -16,7 +16,8 @@ import (
 // A range of the column that a file is sorted by returns exactly its rows, in every column, regardless of
 // where the range begins and ends within pages and row groups.
 func TestRangesOfSortedFiles(t *testing.T) {
-	for _, table := range []schema.Table{schema.Hops, schema.Feedback, schema.HopObservations, schema.HopDelays, schema.SenderFCTs} {
+	for _, table := range []schema.Table{schema.Hops, schema.Feedback, schema.HopObservations, schema.HopDelays,
+		schema.SenderFCTs} {
 		t.Run(table.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			rows := 2*rowGroupRows + pageRows + 99
@@ -38,8 +39,11 @@ func TestRangesOfSortedFiles(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f.parquet")
 			writeFile(t, path, table, want)
 			last := value(rows - 1)
-			for _, r := range [][2]int64{{0, last + 1}, {-5, 1}, {last, last + 9}, {3, 3}, {pageRows / 7, pageRows/7 + 1}, {1000, 4000}, {rowGroupRows/7 - 2, rowGroupRows/7 + 2}, {2000, 2 * rowGroupRows / 7}} {
-				from, to := 0, 0
+			for _, r := range [][2]int64{{0, last + 1}, {-5, 1}, {last, last + 9}, {3, 3},
+				{pageRows / 7, pageRows/7 + 1}, {1000, 4000}, {rowGroupRows/7 - 2, rowGroupRows/7 + 2},
+				{2000, 2 * rowGroupRows / 7}} {
+				from := 0
+				to := 0
 				for row := range rows {
 					if value(row) < r[0] {
 						from = row + 1
@@ -72,7 +76,8 @@ func TestUnsortedFile(t *testing.T) {
 	random := fixture.Batch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
 	path := filepath.Join(t.TempDir(), "f.parquet")
 	writeFile(t, path, schema.SenderFCTs, random)
-	if _, err := openTable(schema.SenderFCTs, []string{path}, &Range{Column: "flow_row", Lo: 0, Hi: 10}).Next(); err == nil {
+	if _, err := openTable(schema.SenderFCTs, []string{path},
+		&Range{Column: "flow_row", Lo: 0, Hi: 10}).Next(); err == nil {
 		t.Error("read without an error")
 	}
 }

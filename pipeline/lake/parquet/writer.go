@@ -105,7 +105,8 @@ var types = map[arrow.Type]struct {
 func parquetSchema(t schema.Table, keys []Key) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
-		typ, encoding := types[c.Type.ID()].field, types[c.Type.ID()].encoding
+		typ := types[c.Type.ID()].field
+		encoding := types[c.Type.ID()].encoding
 		if c.Nullable {
 			if encoding == ",delta" {
 				encoding = "" // parquet-go has no encoding for pointers
@@ -150,7 +151,8 @@ func compresses(t schema.Table, c schema.Column) bool {
 	}
 	switch c.Type.ID() {
 	case arrow.INT16, arrow.INT32, arrow.INT64:
-		return c.Nullable || t.Name == schema.Hops.Name && (strings.HasPrefix(c.Name, "path_") || strings.HasPrefix(c.Name, "delay_"))
+		return c.Nullable || t.Name == schema.Hops.Name && (strings.HasPrefix(c.Name, "path_") ||
+			strings.HasPrefix(c.Name, "delay_"))
 	}
 	return true
 }
@@ -158,7 +160,8 @@ func compresses(t schema.Table, c schema.Column) bool {
 // Write appends a batch, which must have the columns of the table.
 func (tw *Writer) Write(rec arrow.Record) error {
 	if int(rec.NumCols()) != len(tw.table.Columns) {
-		return fmt.Errorf("table %s has %d columns, the batch %d", tw.table.Name, len(tw.table.Columns), rec.NumCols())
+		return fmt.Errorf("table %s has %d columns, the batch %d", tw.table.Name, len(tw.table.Columns),
+			rec.NumCols())
 	}
 	n := int(rec.NumRows())
 	for at := 0; at < n; {

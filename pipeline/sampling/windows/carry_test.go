@@ -29,21 +29,25 @@ func TestCarriedFlowsBeginApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.drain(1_250_000)
-	short, mean := 0, 0.0
+	short := 0
+	mean := 0.0
 	for _, x := range c.held {
 		if x.StartNS < 1_000_000 || x.StartNS > 1_250_000 {
 			t.Errorf("flow %d begins at %d ns", x.ID, x.StartNS)
 		}
 		want := 5e6
 		if x.ID%2 == 1 {
-			short, want = short+1, 1.1e6
+			short = short + 1
+			want = 1.1e6
 		}
-		if want -= float64(x.StartNS); math.Abs(float64(x.SizeBytes)-want) > 2.1*float64(fluidStepNS) {
+		want -= float64(x.StartNS)
+		if math.Abs(float64(x.SizeBytes)-want) > 2.1*float64(fluidStepNS) {
 			t.Errorf("flow %d has %.0f bytes at %d ns, want about %.0f", x.ID, float64(x.SizeBytes), x.StartNS, want)
 		}
 		mean += float64(x.StartNS) / float64(len(c.held))
 	}
-	if n := len(c.held); n-short != 50 || short < 15 || short > 35 || math.Abs(mean-1.105e6) > 0.02e6 {
+	n := len(c.held)
+	if n-short != 50 || short < 15 || short > 35 || math.Abs(mean-1.105e6) > 0.02e6 {
 		t.Errorf("%d flows begin, %d of them short, on average at %.0f ns", n, short, mean)
 	}
 }
@@ -56,10 +60,11 @@ func TestFlowsFarBeforeAPart(t *testing.T) {
 	for i := range int32(12) {
 		hosts[i] = bps
 	}
-	c := carrier{selection: Selection{WarmupNS: 800_000, LongestBytes: 6_400_000}, parts: [][2]int64{{100_000_000, 103_000_000}},
-		longestNS: 6_400_000, fluid: star(hosts)}
+	c := carrier{selection: Selection{WarmupNS: 800_000, LongestBytes: 6_400_000},
+		parts: [][2]int64{{100_000_000, 103_000_000}}, longestNS: 6_400_000, fluid: star(hosts)}
 	for i := range int32(8) { // they share the sender until 101.2 ms
-		if err := c.add(workload.Row{ID: int64(i), Src: 1, Dst: 2 + i, SizeBytes: 6_400_000, StartNS: 50_000_000}); err != nil {
+		if err := c.add(workload.Row{ID: int64(i), Src: 1, Dst: 2 + i, SizeBytes: 6_400_000,
+			StartNS: 50_000_000}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +75,8 @@ func TestFlowsFarBeforeAPart(t *testing.T) {
 	}
 	flows := 0
 	c.fluid.each(func(x *carried) {
-		if flows++; x.ID < 8 && math.Abs(x.remaining-162_500) > 15_000 {
+		flows++
+		if x.ID < 8 && math.Abs(x.remaining-162_500) > 15_000 {
 			t.Errorf("flow %d has %.0f bytes, want 150,000 to 175,000", x.ID, x.remaining)
 		}
 	})

@@ -161,7 +161,8 @@ func (f *fluid) step() {
 	for i := range f.active {
 		for _, l := range f.active[i].path {
 			f.links[l].left = f.links[l].capacity
-			if back := &f.links[topology.Reverse(l)]; back.usedAt == before {
+			back := &f.links[topology.Reverse(l)]
+			if back.usedAt == before {
 				f.links[l].left -= f.ackShare * back.used
 			}
 		}

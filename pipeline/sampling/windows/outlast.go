@@ -107,7 +107,8 @@ func (o *outlasting) replace(f *fluid, left map[int64]*exact.LeftFlow, add func(
 ) {
 	f.each(func(c *carried) { // from here on with the bytes that packets left
 		packets := 0.0
-		if x := left[c.ID]; x != nil {
+		x := left[c.ID]
+		if x != nil {
 			packets = float64(x.Bytes)
 		}
 		e.add(float64(c.SizeBytes)-packets, math.Abs(packets-c.remaining))

@@ -27,7 +27,8 @@ import (
 //
 // files are in order of ranks, and open opens one of them at a time. The trace uses at most memoryBytes of
 // memory (0: no limit). Errors name the file and the node.
-func ReadChakra(files []string, memoryBytes int64, open func(file string) (io.ReadCloser, error)) (*Trace, error) {
+func ReadChakra(files []string, memoryBytes int64, open func(file string) (io.ReadCloser, error)) (*Trace,
+	error) {
 	t := &Trace{Ranks: len(files), equalSizes: true, memory: memory{limit: memoryBytes}}
 	for rank, file := range files {
 		in, err := open(file)

@@ -55,8 +55,10 @@ func chakraTrace() [][]byte {
 	gather := map[string]int64{"comm_type": 2, "comm_size": 100}
 	return [][]byte{
 		chakraFile(chakraNodeBytes(1, 4, 3, nil, nil, ""), chakraNodeBytes(2, 7, 0, []uint64{1}, gather, "dp"),
-			chakraNodeBytes(3, 5, 0, []uint64{1, 2}, map[string]int64{"comm_dst": 1, "comm_size": 9, "comm_tag": 4}, "")),
-		chakraFile(chakraNodeBytes(5, 6, 0, []uint64{7}, map[string]int64{"comm_src": 0, "comm_size": 9, "comm_tag": 4}, ""),
+			chakraNodeBytes(3, 5, 0, []uint64{1, 2}, map[string]int64{"comm_dst": 1, "comm_size": 9, "comm_tag": 4},
+				"")),
+		chakraFile(chakraNodeBytes(5, 6, 0, []uint64{7},
+			map[string]int64{"comm_src": 0, "comm_size": 9, "comm_tag": 4}, ""),
 			chakraNodeBytes(7, 7, 0, nil, gather, "dp"), chakraNodeBytes(8, 4, 2, []uint64{5}, nil, "")),
 	}
 }
@@ -169,13 +171,16 @@ func TestChakraAttributeTypes(t *testing.T) {
 func TestChakraAttributeErrors(t *testing.T) {
 	double := protowire.AppendFixed64(nil, 0x4130000000000000)
 	for want, size := range map[string][]byte{
-		"attribute comm_size is -1, want 0 to":             varintAttribute("comm_size", 9, 1<<64-1),
-		"attribute comm_size is -2, want 0 to":             varintAttribute("comm_size", 17, 3),
-		"attribute comm_size is -3, want 0 to":             chakraAttribute("comm_size", 23, protowire.Fixed32Type, protowire.AppendFixed32(nil, 1<<32-3)),
+		"attribute comm_size is -1, want 0 to": varintAttribute("comm_size", 9, 1<<64-1),
+		"attribute comm_size is -2, want 0 to": varintAttribute("comm_size", 17, 3),
+		"attribute comm_size is -3, want 0 to": chakraAttribute("comm_size", 23, protowire.Fixed32Type,
+			protowire.AppendFixed32(nil, 1<<32-3)),
 		"attribute comm_size is not an integer below 2^63": varintAttribute("comm_size", 13, 1<<63),
-		"node 1: attribute comm_size is not an integer":    chakraAttribute("comm_size", 3, protowire.Fixed64Type, double),
-		"attribute comm_size comes twice":                  slices.Concat(varintAttribute("comm_size", 9, 1), varintAttribute("comm_size", 9, 2)),
-		"attribute comm_size is missing":                   nil,
+		"node 1: attribute comm_size is not an integer": chakraAttribute("comm_size", 3, protowire.Fixed64Type,
+			double),
+		"attribute comm_size comes twice": slices.Concat(varintAttribute("comm_size", 9, 1),
+			varintAttribute("comm_size", 9, 2)),
+		"attribute comm_size is missing": nil,
 	} {
 		node := slices.Concat(chakraNodeBytes(1, chakraSend, 0, nil, map[string]int64{"comm_dst": 0}, ""), size)
 		if _, err := readChakra([][]byte{chakraFile(node)}); err == nil || !strings.Contains(err.Error(), want) {
@@ -192,7 +197,8 @@ func TestChakraOperationsOnTheCPU(t *testing.T) {
 	rank := chakraFile(
 		slices.Concat(chakraNodeBytes(1, chakraCollective, 85, nil, nil, ""), onCPU),
 		slices.Concat(chakraNodeBytes(2, chakraSend, 5, []uint64{1}, nil, ""), onCPU),
-		slices.Concat(chakraNodeBytes(3, chakraCollective, 0, []uint64{2}, map[string]int64{"comm_type": 0, "comm_size": 10}, ""), onGPU),
+		slices.Concat(chakraNodeBytes(3, chakraCollective, 0, []uint64{2},
+			map[string]int64{"comm_type": 0, "comm_size": 10}, ""), onGPU),
 	)
 	trace, err := readChakra([][]byte{rank, rank})
 	if err != nil {
@@ -232,7 +238,8 @@ func TestChakraInvolvedDimensions(t *testing.T) {
 		numbers := map[string]int64{"comm_type": 0, "comm_size": 10}
 		node := slices.Concat(chakraNodeBytes(1, chakraCollective, 0, nil, numbers, ""), c.dimensions)
 		_, err := readChakra([][]byte{chakraFile(node)})
-		if refused := err != nil && strings.Contains(err.Error(), want); refused != c.refused || !refused && err != nil {
+		refused := err != nil && strings.Contains(err.Error(), want)
+		if refused != c.refused || !refused && err != nil {
 			t.Errorf("dimensions %x: error %v", c.dimensions, err)
 		}
 	}
@@ -243,7 +250,8 @@ func TestChakraSizesOfSendAndReceive(t *testing.T) {
 	for _, received := range []int64{8, 10} {
 		trace, err := readChakra([][]byte{
 			chakraFile(chakraNodeBytes(1, chakraSend, 0, nil, map[string]int64{"comm_dst": 1, "comm_size": 9}, "")),
-			chakraFile(chakraNodeBytes(1, chakraReceive, 0, nil, map[string]int64{"comm_src": 0, "comm_size": received}, "")),
+			chakraFile(chakraNodeBytes(1, chakraReceive, 0, nil,
+				map[string]int64{"comm_src": 0, "comm_size": received}, "")),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -36,8 +36,9 @@ func ReadGOAL(in io.Reader, memoryBytes int64) (*Trace, error) {
 var (
 	goalComment = regexp.MustCompile(`/\*.*?\*/|//.*`)
 	goalTokens  = regexp.MustCompile(`[:{}]`)
-	goalOp      = regexp.MustCompile(`^(?:(\w+) : )?(?:calc (\d+)|send (\d+) ?b to (\d+)|recv (\d+) ?b from (\d+))` +
-		`(?: tag (\d+))?(?: cpu \d+)?(?: nic \d+)?$`)
+	goalOp      = regexp.MustCompile(
+		`^(?:(\w+) : )?(?:calc (\d+)|send (\d+) ?b to (\d+)|recv (\d+) ?b from (\d+))` +
+			`(?: tag (\d+))?(?: cpu \d+)?(?: nic \d+)?$`)
 )
 
 type goalReader struct {

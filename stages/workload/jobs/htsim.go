@@ -176,8 +176,8 @@ func (r *htsimReader) connect() error {
 		fires := r.fires[id]
 		n, known := r.triggers[id]
 		if !known || n != len(fires) {
-			return fmt.Errorf("%s waits for trigger %d, which needs %d ends of connections and has %d", r.ops[waiting[0]].at,
-				id, n, len(fires))
+			return fmt.Errorf("%s waits for trigger %d, which needs %d ends of connections and has %d",
+				r.ops[waiting[0]].at, id, n, len(fires))
 		}
 		if len(fires) > fewFlows && len(waiting) > 1 {
 			last := r.ops[fires[len(fires)-1]]

@@ -32,7 +32,8 @@ trigger id 2 barrier count 2
 // refused.
 func TestHtsimDecimalStarts(t *testing.T) {
 	for start, want := range map[string]int64{
-		"0.0": 0, "1234567.5": 1235, "2.5e6": 2500, "499": 0, "500": 1, "500.0": 1, "9000000000000000000": 9_000_000_000_000_000,
+		"0.0": 0, "1234567.5": 1235, "2.5e6": 2500, "499": 0, "500": 1, "500.0": 1,
+		"9000000000000000000": 9_000_000_000_000_000,
 	} {
 		trace, err := ReadHtsim(strings.NewReader("Nodes 2\nConnections 1\n0->1 start "+start+" size 1"), 0)
 		if err != nil {

@@ -212,9 +212,12 @@ type algorithm struct {
 // algorithms has the algorithms of each collective. The first one is the default.
 var algorithms = []algorithm{
 	{"all-reduce", "ring", ring(2)},
-	{"all-reduce", halvingDoubling, func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
+	{"all-reduce", halvingDoubling, func(g *generator, kind string, group []int, s int64,
+		after [][]int64) [][]int64 {
 		n := len(group)
-		after = g.rounds(kind, group, after, log2(n), func(r, i int) (int, int64) { return i ^ n>>(r+1), part(s, 2<<r) })
+		after = g.rounds(kind, group, after, log2(n), func(r, i int) (int, int64) {
+			return i ^ n>>(r+1), part(s, 2<<r)
+		})
 		return g.rounds(kind, group, after, log2(n), func(r, i int) (int, int64) { return i ^ 1<<r, part(s, n>>r) })
 	}},
 	{"all-reduce", "tree", func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
@@ -257,7 +260,9 @@ const (
 func ring(times int) func(*generator, string, []int, int64, [][]int64) [][]int64 {
 	return func(g *generator, kind string, group []int, s int64, after [][]int64) [][]int64 {
 		n := len(group)
-		return g.rounds(kind, group, after, times*(n-1), func(_, i int) (int, int64) { return (i + 1) % n, part(s, n) })
+		return g.rounds(kind, group, after, times*(n-1), func(_, i int) (int, int64) {
+			return (i + 1) % n, part(s, n)
+		})
 	}
 }
 
@@ -269,7 +274,8 @@ func atOnce(sends func(from, to int) bool) func(*generator, string, []int, int64
 		sent := make([]bool, n)
 		for r := range n - 1 {
 			for i := range group {
-				if to := (i + r + 1) % n; sends(i, to) {
+				to := (i + r + 1) % n
+				if sends(i, to) {
 					f := g.transfer(kind, group[i], group[to], part(s, n), after[i])
 					done[i], done[to], sent[i] = append(done[i], f), append(done[to], f), true
 				}
@@ -345,7 +351,10 @@ func (g *generator) collective(c Collective, kind string, group []int, after [][
 	if len(group) == 1 || c.Bytes == 0 {
 		return after
 	}
-	at := slices.IndexFunc(algorithms, func(a algorithm) bool { return a.kind == c.Kind && a.name == c.Algorithm })
+	at := slices.IndexFunc(algorithms, func(a algorithm) bool {
+		return a.kind == c.Kind &&
+			a.name == c.Algorithm
+	})
 	channels := max(c.Channels, 1)
 	chunks := max(c.Chunks, 1)
 	done = make([][]int64, len(group))
@@ -395,7 +404,8 @@ func (g *generator) rounds(kind string, group []int, after [][]int64, n int,
 		next := make([][]int64, len(group))
 		sends := make([]bool, len(group))
 		for i := range group {
-			if to, bytes := send(r, i); to != none {
+			to, bytes := send(r, i)
+			if to != none {
 				f := g.transfer(kind, group[i], group[to], bytes, after[i])
 				next[i], next[to], sends[i] = append(next[i], f), append(next[to], f), true
 			}

@@ -19,7 +19,8 @@ func star(t *testing.T, j *jobs.Job, p simkernel.Params) (ends []int64, transfer
 	var links []network.Link
 	for h := range n {
 		for _, ends := range [][2]int32{{int32(h), int32(n)}, {int32(n), int32(h)}} {
-			links = append(links, network.Link{SrcNode: ends[0], DstNode: ends[1], BandwidthBps: starBps, DelayNS: starDelayNS})
+			links = append(links, network.Link{SrcNode: ends[0], DstNode: ends[1], BandwidthBps: starBps,
+				DelayNS: starDelayNS})
 		}
 	}
 	hosts := slices.Repeat([]bool{true}, n)
@@ -48,11 +49,12 @@ func star(t *testing.T, j *jobs.Job, p simkernel.Params) (ends []int64, transfer
 		t.Fatal(err)
 	}
 	feed := []*network.Flows{&f, nil}
-	net, err := network.New(p, network.BufferParams{}, links, append(hosts, false), func() (*network.Flows, error) {
-		next := feed[0]
-		feed = feed[1:]
-		return next, nil
-	})
+	net, err := network.New(p, network.BufferParams{}, links, append(hosts, false),
+		func() (*network.Flows, error) {
+			next := feed[0]
+			feed = feed[1:]
+			return next, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +124,8 @@ func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 	}{
 		{"all-reduce", "ring", 8, one(14, s/8, true), 14 * 8},
 		{"all-reduce", "ring", 2, one(2, s/2, true), 4},
-		{"all-reduce", "halving-doubling", 8, 2 * (one(1, s/2, true) + one(1, s/4, true) + one(1, s/8, true)), 6 * 8},
+		{"all-reduce", "halving-doubling", 8, 2 * (one(1, s/2, true) + one(1, s/4, true) + one(1, s/8, true)),
+			6 * 8},
 		{"all-reduce", "tree", 8, one(6, s, false), 14},
 		{"reduce-scatter", "ring", 8, one(7, s/8, true), 56},
 		{"all-gather", "ring", 4, one(3, s/4, true), 12},
@@ -133,7 +136,8 @@ func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 		{"all-reduce", "", 1, 0, 0},
 	} {
 		step := jobs.Step{Collective: &jobs.Collective{Kind: c.kind, Algorithm: c.algorithm, Bytes: s}}
-		j := jobs.Job{Hosts: hostList(c.ranks), StartNS: 1000, Iterations: 2, Steps: []jobs.Step{step, {ComputeNS: 5000}}}
+		j := jobs.Job{Hosts: hostList(c.ranks), StartNS: 1000, Iterations: 2,
+			Steps: []jobs.Step{step, {ComputeNS: 5000}}}
 		if c.algorithm == "chain" { // its first rank begins again before the last one ends
 			j.Iterations = 1
 		}
@@ -155,7 +159,8 @@ func TestChunksAndChannels(t *testing.T) {
 	p := starParams()
 	const s = 8 * 3600 * 9000 // bytes
 	run := func(c jobs.Collective, ranks int) (int64, int) {
-		ends, transfers := star(t, &jobs.Job{Hosts: hostList(ranks), Iterations: 1, Steps: []jobs.Step{{Collective: &c}}}, p)
+		ends, transfers := star(t,
+			&jobs.Job{Hosts: hostList(ranks), Iterations: 1, Steps: []jobs.Step{{Collective: &c}}}, p)
 		return ends[0], transfers
 	}
 	end, transfers := run(jobs.Collective{Kind: "pipeline", Bytes: s, Chunks: 16}, 5)
@@ -169,8 +174,8 @@ func TestChunksAndChannels(t *testing.T) {
 		t.Errorf("%d transfers of 4 channels in %d ns, want 224 in %.0f", transfers, end, want)
 	}
 	crossing := map[[2]int32]bool{}
-	j := jobs.Job{Hosts: hostList(8), Iterations: 1, Steps: []jobs.Step{{Collective: &jobs.Collective{Kind: "all-gather", Bytes: s,
-		Channels: 4}}}}
+	j := jobs.Job{Hosts: hostList(8), Iterations: 1,
+		Steps: []jobs.Step{{Collective: &jobs.Collective{Kind: "all-gather", Bytes: s, Channels: 4}}}}
 	if err := j.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +214,8 @@ func TestDirectAllToAll(t *testing.T) {
 	p := starParams()
 	p.SetWindow(2 * 9000)
 	j := jobs.Job{Hosts: hostList(4), Iterations: 1,
-		Steps: []jobs.Step{{Collective: &jobs.Collective{Kind: "all-to-all", Algorithm: "direct", Bytes: 36_000_000}}}}
+		Steps: []jobs.Step{{Collective: &jobs.Collective{Kind: "all-to-all", Algorithm: "direct",
+			Bytes: 36_000_000}}}}
 	ends, transfers := star(t, &j, p)
 	bound := transferNS(&p, 27_000_000, true)
 	got := float64(ends[0])
@@ -218,15 +224,15 @@ func TestDirectAllToAll(t *testing.T) {
 	}
 }
 
-// Requests fan out one after another, each when all replies to the one before have arrived: 3 KB to each of 15
-// servers, which compute for 20 us, and replies of 2 KB.
+// Requests fan out one after another, each when all replies to the one before have arrived: 3 KB to each of
+// 15 servers, which compute for 20 us, and replies of 2 KB.
 func TestRequestsThatFanOut(t *testing.T) {
 	p := starParams()
 	call := func(kind string, bytes int64) jobs.Step {
 		return jobs.Step{Collective: &jobs.Collective{Kind: kind, Bytes: 16 * bytes}}
 	}
-	j := jobs.Job{Hosts: hostList(16), Iterations: 3, Steps: []jobs.Step{call("scatter", 3000), {ComputeNS: 20_000},
-		call("gather", 2000)}}
+	j := jobs.Job{Hosts: hostList(16), Iterations: 3,
+		Steps: []jobs.Step{call("scatter", 3000), {ComputeNS: 20_000}, call("gather", 2000)}}
 	ends, transfers := star(t, &j, p)
 	const latencyNS = 2 * starDelayNS
 	one := func(bytes float64) float64 { return (bytes + float64(p.HeaderBytes)) * 8e9 / starBps }
@@ -244,7 +250,8 @@ func TestRequestsThatFanOut(t *testing.T) {
 func TestTraining(t *testing.T) {
 	p := starParams()
 	const f, b = 3_000_000, 6_000_000
-	layer := jobs.Layer{Count: 4, ForwardNS: f / 2, BackwardNS: b / 2, ActivationBytes: 9000, GradientBytes: 9_000_000}
+	layer := jobs.Layer{Count: 4, ForwardNS: f / 2, BackwardNS: b / 2, ActivationBytes: 9000,
+		GradientBytes: 9_000_000}
 	run := func(name string, tr jobs.Training, want float64) {
 		t.Helper()
 		n := max(1, tr.Data) * max(1, tr.Tensor) * max(1, tr.Pipeline)
@@ -256,7 +263,8 @@ func TestTraining(t *testing.T) {
 	run("pipeline", jobs.Training{Pipeline: 2, MicroBatches: 4, Layers: []jobs.Layer{layer}}, 5*(f+b)+5*send)
 	reduce := 2 * transferNS(&p, 4_500_000, true) // of a layer
 	run("data", jobs.Training{Data: 2, MicroBatches: 3, Layers: []jobs.Layer{layer}}, 3*2*(f+b)+4*reduce)
-	run("overlap", jobs.Training{Data: 2, MicroBatches: 3, Layers: []jobs.Layer{layer}, Overlap: true}, 3*2*(f+b)+reduce)
+	run("overlap", jobs.Training{Data: 2, MicroBatches: 3, Layers: []jobs.Layer{layer}, Overlap: true},
+		3*2*(f+b)+reduce)
 	layer.GradientBytes = 0
 	layer.TensorBytes = 9_000_000
 	layer.ExpertBytes = 18_000_000
@@ -287,12 +295,15 @@ func TestCheck(t *testing.T) {
 			Kind: "all-reduce", Bytes: 1, Channels: 3}}}},
 		"algorithm direct has no chunks": {Hosts: hostList(4), Steps: []jobs.Step{{Collective: &jobs.Collective{
 			Kind: "all-to-all", Algorithm: "direct", Bytes: 1, Chunks: 3}}}},
-		"direct takes at most 4096 ranks":   {Hosts: hostList(5000), Steps: steps("all-to-all", "direct")},
-		"data 1 × tensor 1 × pipeline 2 is": {Hosts: hostList(3), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
-		"expert 2 does not divide data 3":   {Hosts: hostList(3), Training: &jobs.Training{Data: 3, Expert: 2, Layers: layers}},
+		"direct takes at most 4096 ranks": {Hosts: hostList(5000), Steps: steps("all-to-all", "direct")},
+		"data 1 × tensor 1 × pipeline 2 is": {
+			Hosts: hostList(3), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
+		"expert 2 does not divide data 3": {
+			Hosts: hostList(3), Training: &jobs.Training{Data: 3, Expert: 2, Layers: layers}},
 		"100000 layers times 100000 micro_batches": {Hosts: hostList(2), Training: &jobs.Training{Data: 2,
 			MicroBatches: 100_000, Layers: []jobs.Layer{{Count: 100_000}}}},
-		"3 layers, must be 1 to 100000, a": {Hosts: hostList(2), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
+		"3 layers, must be 1 to 100000, a": {
+			Hosts: hostList(2), Training: &jobs.Training{Pipeline: 2, Layers: layers}},
 		"a micro-batch computes for 3e+06 s": {Hosts: hostList(1), Training: &jobs.Training{Layers: []jobs.Layer{
 			{Count: 3, BackwardNS: 1e15}}}},
 		"tensor is 1": {Hosts: hostList(1), Training: &jobs.Training{LocalBps: 1, Layers: layers}},
@@ -303,13 +314,15 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Backward, layers are computed in the opposite order, each with its own time. Of two layers that take 1 and 100 µs
-// forward, and 3 and 200 µs backward, the gradients of the second leave after 200 µs, and those of the first 3 µs later.
+// Backward, layers are computed in the opposite order, each with its own time. Of two layers that take 1 and
+// 100 µs forward, and 3 and 200 µs backward, the gradients of the second leave after 200 µs, and those of the
+// first 3 µs later.
 func TestBackwardPassOfUnequalLayers(t *testing.T) {
-	j := &jobs.Job{Hosts: hostList(2), Iterations: 1, Training: &jobs.Training{Data: 2, Overlap: true, Layers: []jobs.Layer{
-		{Count: 1, ForwardNS: 1_000, BackwardNS: 3_000, GradientBytes: 10},
-		{Count: 1, ForwardNS: 100_000, BackwardNS: 200_000, GradientBytes: 10},
-	}}}
+	j := &jobs.Job{Hosts: hostList(2), Iterations: 1,
+		Training: &jobs.Training{Data: 2, Overlap: true, Layers: []jobs.Layer{
+			{Count: 1, ForwardNS: 1_000, BackwardNS: 3_000, GradientBytes: 10},
+			{Count: 1, ForwardNS: 100_000, BackwardNS: 200_000, GradientBytes: 10},
+		}}}
 	if err := j.Check(); err != nil {
 		t.Fatal(err)
 	}

@@ -120,8 +120,8 @@ func (p *player) join(all []int, group string, ranks int) error {
 	for _, i := range all {
 		o := p.ops[i]
 		if o.collective.Kind != first.collective.Kind || o.collective.Bytes != first.collective.Bytes {
-			return fmt.Errorf("%s: %s of %d bytes, but %s: %s of %d bytes", o.at, o.collective.Kind, o.collective.Bytes,
-				first.at, first.collective.Kind, first.collective.Bytes)
+			return fmt.Errorf("%s: %s of %d bytes, but %s: %s of %d bytes", o.at, o.collective.Kind,
+				o.collective.Bytes, first.at, first.collective.Kind, first.collective.Bytes)
 		}
 		p.edge(2*i, 2*all[0]+1)
 		if i != all[0] {
@@ -158,7 +158,8 @@ func (p *player) play(ctx context.Context) error {
 	}
 	reached := 0
 	for ; len(ready) > 0 && p.g.err == nil; ready = ready[1:] {
-		if reached++; reached%4096 == 0 && ctx.Err() != nil {
+		reached++
+		if reached%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		ready = append(ready, p.reach(ready[0])...)
@@ -186,7 +187,8 @@ func (p *player) reach(n int) (ready []int) {
 		if p.ops[n/2].kind != opCollective || next%2 == 0 { // collectives set the flows of their ends
 			to.flows = append(to.flows, this.flows...)
 		}
-		if to.before--; to.before == 0 {
+		to.before--
+		if to.before == 0 {
 			to.flows = slices.Compact(slices.Sorted(slices.Values(to.flows)))
 			ready = append(ready, next)
 		}

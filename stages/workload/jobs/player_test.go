@@ -25,7 +25,8 @@ func TestFlowsAreLinearInTheTrace(t *testing.T) {
 		fmt.Fprintf(&chain, "b%d: calc 1\nb%d irequires b%d\n", i+1, i+1, i)
 		fmt.Fprintf(&fan, "c%d: calc 1\nc%d irequires b\n", i, i)
 	}
-	for name, text := range map[string]string{"chain": chain.String() + "}\n", "fan": fan.String() + "}\n", "barrier": barrier.String()} {
+	for name, text := range map[string]string{"chain": chain.String() + "}\n", "fan": fan.String() + "}\n",
+		"barrier": barrier.String()} {
 		read := ReadGOAL
 		if name == "barrier" {
 			read = ReadHtsim

@@ -121,7 +121,8 @@ func (t *Trace) Flows(ctx context.Context, hosts []int32, emit func(*Flow) error
 
 // WriteCSV writes the flows of the trace as a flow file with one service, the job. Rank i is the host with id
 // hosts[i]. It returns the number of flows.
-func (t *Trace) WriteCSV(ctx context.Context, out io.Writer, job string, hosts []int32) (flows int64, err error) {
+func (t *Trace) WriteCSV(ctx context.Context, out io.Writer, job string, hosts []int32) (flows int64,
+	err error) {
 	w := csv.NewWriter(out)
 	err = w.Write([]string{"flow_id", "src", "dst", "size_bytes", "start_ns", "service", "after", "delay_ns"})
 	if err != nil {

@@ -36,7 +36,10 @@ func TestTraceErrors(t *testing.T) {
 		return func() (*Trace, error) { return ReadHtsim(strings.NewReader("Nodes 2\n"+text), 0) }
 	}
 	ccl := func(from, to string) func() (*Trace, error) {
-		return func() (*Trace, error) { return ReadSimCCL(strings.NewReader(strings.Replace(simccl, from, to, 1)), 0) }
+		return func() (*Trace, error) {
+			return ReadSimCCL(strings.NewReader(strings.Replace(simccl, from, to, 1)),
+				0)
+		}
 	}
 	et := func(change func([][]byte) [][]byte) func() (*Trace, error) {
 		return func() (*Trace, error) { return readChakra(change(chakraTrace())) }
@@ -75,21 +78,24 @@ func TestTraceErrors(t *testing.T) {
 		"line 3 waits for flow 7, which the file has not":                 ccl("5;4", "7"),
 		"line 3 waits for itself, by way":                                 ccl("RING,4,0", "RING,6,0"),
 		"line 2: conn_type NVLS_TREE: sums in switches are not supported": ccl("RING", "NVLS_TREE"),
-		"x.1.et: message 3: the file is cut off":                          et(func(f [][]byte) [][]byte { f[1] = f[1][:len(f[1])-2]; return f }),
+		"x.1.et: message 3: the file is cut off": et(
+			func(f [][]byte) [][]byte { f[1] = f[1][:len(f[1])-2]; return f }),
 		"x.0.et node 3: rank 0 sends 1 messages to rank 1": et(func(f [][]byte) [][]byte {
 			f[1] = chakraFile(chakraNodeBytes(7, 7, 0, nil, map[string]int64{"comm_type": 2, "comm_size": 100}, "dp"))
 			return f
 		}),
-		"x.1.et node 7: all-reduce of 1 bytes, but x.0.et node 2: all-gather of 100 bytes": et(func(f [][]byte) [][]byte {
-			f[0] = chakraFile(chakraNodeBytes(2, 7, 0, nil, map[string]int64{"comm_type": 2, "comm_size": 100}, "dp"))
-			f[1] = chakraFile(chakraNodeBytes(7, 7, 0, nil, map[string]int64{"comm_type": 9}, "dp"))
-			return f
-		}),
+		"x.1.et node 7: all-reduce of 1 bytes, but x.0.et node 2: all-gather of 100 bytes": et(
+			func(f [][]byte) [][]byte {
+				f[0] = chakraFile(chakraNodeBytes(2, 7, 0, nil, map[string]int64{"comm_type": 2, "comm_size": 100}, "dp"))
+				f[1] = chakraFile(chakraNodeBytes(7, 7, 0, nil, map[string]int64{"comm_type": 9}, "dp"))
+				return f
+			}),
 		"x.0.et: message 1: node 2: collectives of type 3 are not supported": et(func(f [][]byte) [][]byte {
 			f[0] = chakraFile(chakraNodeBytes(2, 7, 0, nil, map[string]int64{"comm_type": 3, "comm_size": 1}, ""))
 			return f
 		}),
-		"x.0.et node 1 waits for node 9": et(func(f [][]byte) [][]byte { f[0] = chakraFile(chakraNodeBytes(1, 4, 0, []uint64{9}, nil, "")); return f }),
+		"x.0.et node 1 waits for node 9": et(
+			func(f [][]byte) [][]byte { f[0] = chakraFile(chakraNodeBytes(1, 4, 0, []uint64{9}, nil, "")); return f }),
 	} {
 		trace, err := read()
 		if err == nil {
@@ -122,7 +128,8 @@ func FuzzTrace(f *testing.F) {
 	f.Add([]byte(goal), byte(0))
 	f.Add([]byte("Nodes 2\nConnections 1\n0->1 start 0 size 1"), byte(1))
 	f.Add(chakraTrace()[0], byte(2))
-	f.Add(chakraFile(chakraNodeBytes(1, 7, 0, nil, map[string]int64{"comm_type": 6, "comm_size": 5}, "")), byte(2))
+	f.Add(chakraFile(chakraNodeBytes(1, 7, 0, nil, map[string]int64{"comm_type": 6, "comm_size": 5}, "")),
+		byte(2))
 	f.Add([]byte(simccl), byte(3))
 	f.Fuzz(func(t *testing.T, data []byte, kind byte) {
 		var trace *Trace
@@ -147,7 +154,8 @@ func FuzzTrace(f *testing.F) {
 					t.Fatalf("flow %d waits for flow %d", n, of)
 				}
 			}
-			if n++; n > 10000 {
+			n++
+			if n > 10000 {
 				return os.ErrClosed
 			}
 			return nil

@@ -61,8 +61,8 @@ func (t *Training) check(ranks int) error {
 	}
 	n := t.Data * t.Tensor * t.Pipeline
 	if n != ranks {
-		return fmt.Errorf("data %d × tensor %d × pipeline %d is %d ranks, and the job has %d", t.Data, t.Tensor, t.Pipeline,
-			n, ranks)
+		return fmt.Errorf("data %d × tensor %d × pipeline %d is %d ranks, and the job has %d", t.Data, t.Tensor,
+			t.Pipeline, n, ranks)
 	}
 	if t.Data%t.Expert != 0 {
 		return fmt.Errorf("expert %d does not divide data %d", t.Expert, t.Data)
@@ -80,7 +80,8 @@ func (t *Training) check(ranks int) error {
 		return fmt.Errorf("%d layers, must be 1 to %d, a multiple of pipeline %d", layers, MaxLayers, t.Pipeline)
 	}
 	if layers*t.MicroBatches > maxLayerPasses {
-		return fmt.Errorf("%d layers times %d micro_batches are more than %d", layers, t.MicroBatches, maxLayerPasses)
+		return fmt.Errorf("%d layers times %d micro_batches are more than %d", layers, t.MicroBatches,
+			maxLayerPasses)
 	}
 	if t.LocalBps > 0 && t.Tensor == 1 {
 		return errors.New("local is the bandwidth among tensor ranks, and tensor is 1")
@@ -180,7 +181,8 @@ func (x *trainer) step(p int) bool {
 	if next >= 0 && next < x.Pipeline {
 		boundary := x.layers[max(p, next)*x.perStage-1] // the last layer of the earlier of the two stages
 		for i, r := range ranks {
-			sent = append(sent, x.transfer(activations, r, x.stage(next)[i], max(1, boundary.ActivationBytes), x.tail[r]))
+			sent = append(sent, x.transfer(activations, r, x.stage(next)[i], max(1, boundary.ActivationBytes),
+				x.tail[r]))
 		}
 	}
 	to.arrives = append(to.arrives, sent)
