@@ -48,15 +48,15 @@ const (
 	doublingShare   = 0.47
 	demandingFactor = 1.4 // buffers, classes and TCP: 1.3 to 1.5
 
-	// Of the stages beside the simulation: for each flow, and for each link of its path.
+	// Processor time of the stages beside the simulation, for each flow and for each link of its path.
 	exactFlowNS    = 1_500
 	exactFlowHopNS = 900
 )
 
-// What workers gain: with w workers, a simulation of the whole network is w^gain times as fast as with one.
-// The exponent grows with the logarithm of the number of hosts. It was measured with two workers: 1.34 times
-// as fast at 256 hosts, 1.57 at 2,048 and 1.71 at 6,144. Workers that wait for each other use their
-// cores. Link cases are independent of each other: two workers are 1.9 times as fast.
+// With w workers, a simulation of the whole network is w^gain times as fast as with one. The exponent grows
+// with the logarithm of the number of hosts. It was measured with two workers: 1.34 times as fast at 256
+// hosts, 1.57 at 2,048 and 1.71 at 6,144. Workers that wait for each other use their cores. Link cases are
+// independent of each other: two workers are 1.9 times as fast.
 const (
 	exactGain       = 0.42 // with smallHosts
 	exactGainMost   = 0.774
@@ -68,15 +68,16 @@ const (
 // Constants of two passes of link cases and of estimator independent, in ns of processor time on two workers.
 const (
 	passesHopNS = 30
-	// Of two passes, per flow and link with a load of 1, for observing the queues that a flow meets there.
+	// Processor time of two passes, per flow and link with a load of 1, for observing the queues that a flow
+	// meets there.
 	passesLoadedHopNS = 20_000
 
 	independentHopNS     = 11
 	independentFlowHopNS = 1_300
 )
 
-// grown returns where a number of hosts is between smallHosts and largeHosts, in logarithms. It is negative
-// below smallHosts.
+// grown returns the position of a number of hosts between smallHosts and largeHosts, in logarithms. It is
+// negative below smallHosts.
 func (w workSize) grown() float64 {
 	return math.Log(float64(max(1, w.hosts))/smallHosts) / math.Log(float64(largeHosts)/smallHosts)
 }
@@ -132,7 +133,7 @@ func (w workSize) independentNS() float64 {
 	return float64(w.packetHops)*independentHopNS + float64(w.hops)*independentFlowHopNS
 }
 
-// A Cost is how long an estimate is predicted to take.
+// A Cost is the predicted time of an estimate.
 type Cost struct {
 	CPUSeconds float64 `json:"cpu_seconds"` // summed over the cores
 	Seconds    float64 `json:"seconds"`     // if no other program uses the cores

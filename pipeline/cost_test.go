@@ -34,7 +34,7 @@ func TestCostGrowsWithEachInput(t *testing.T) {
 	}
 }
 
-// What workers gain is what was measured with two workers, and more cores never take longer.
+// The gain of workers equals the measured one with two workers, and more cores never take longer.
 func TestCostOnSeveralCores(t *testing.T) {
 	for hosts, want := range map[int]float64{256: 1.34, 2048: 1.57, 6144: 1.71} {
 		w := workSize{hosts: hosts, links: 3 * hosts}
@@ -61,8 +61,8 @@ func TestCostOnSeveralCores(t *testing.T) {
 	}
 }
 
-// Flows that start together are in the network together. Without it, a burst is predicted to take as long as
-// the same flows one after another, which is a third of its time.
+// Flows that start together are in the network together. Otherwise, a burst would be predicted to take as
+// long as the same flows one after another, which is a third of its time.
 func TestBurstIsForecast(t *testing.T) {
 	params := simkernel.DefaultParams()
 	access := map[int32]float64{}

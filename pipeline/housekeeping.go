@@ -525,16 +525,15 @@ func (m *Model) estimated(v Variant) bool {
 	return incomplete == nil
 }
 
-// Upgraded is what Upgrade changed in a lake.
+// Upgraded describes the changes that Upgrade made to a lake.
 type Upgraded struct {
 	Scenarios []lake.ScenarioID `json:"scenarios"`
 	Workloads []lake.WorkloadID `json:"workloads"`
 	Version   int               `json:"schema_version"`
 }
 
-// Upgrade makes a lake of an older schema version one of this version (lake.Upgrade). It removes windows
-// of time that older versions stored among other scenarios. The next run with --within simulates them
-// again.
+// Upgrade converts a lake of an older schema version to this version (lake.Upgrade). It removes windows of
+// time that older versions stored among other scenarios. The next run with --within simulates them again.
 func Upgrade(ctx context.Context, l *lake.Lake) (*Upgraded, error) {
 	u := &Upgraded{Scenarios: []lake.ScenarioID{}, Workloads: []lake.WorkloadID{}, Version: schema.Version}
 	places, errs := l.Upgrade(ctx, readersWait)

@@ -222,7 +222,7 @@ func (m *Model) foundStarts(from lake.ScenarioID) *source {
 	return s
 }
 
-// A jobWriter writes flows of services and of jobs in start order. Of flows that start at the same time,
+// A jobWriter writes flows of services and of jobs in start order. Among flows that start at the same time,
 // flows of services come first, followed by jobs in the order of the scenario.
 type jobWriter struct {
 	jobs  []jobs.Job // not yet written, ordered by start

@@ -90,7 +90,7 @@ func (t *distributedJob) complete(when string, want bool) {
 }
 
 // An engine runs every task twice at once. It repeats the last task of each step after the next step has
-// begun. Half-way it starts again from the first step, like Flink after a failure. The rows are those of an
+// begun. Halfway it starts again from the first step, like Flink after a failure. The rows are those of an
 // undivided run, and temporary tables are collected along the way. If a task is lost after a collection, its
 // inputs are recomputed.
 func TestTaskRunner(t *testing.T) {

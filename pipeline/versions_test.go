@@ -88,8 +88,8 @@ func TestVersionsFollowTheRows(t *testing.T) {
 	}
 }
 
-// checkOwnRows reports scenarios with equal rows. A scenario whose buffers or classes change nothing does not
-// notice a change of the code that it is there for.
+// checkOwnRows reports scenarios with equal rows. If the buffers or classes of a scenario have no effect, it
+// cannot detect a change of the code that it should cover.
 func checkOwnRows(t *testing.T, answers map[string]string) {
 	t.Helper()
 	names := map[string]string{} // by digest

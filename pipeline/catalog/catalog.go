@@ -71,7 +71,7 @@ func Write(l *lake.Lake) error {
 		return err
 	}
 	files, byPath, err := Committed(l)
-	// Its views would name files that may not exist any longer.
+	// Its views would name files that may no longer exist.
 	other := (*lake.VersionError)(nil)
 	if errors.As(err, &other) {
 		if err = os.Remove(filepath.Join(l.Path(), queries.CatalogFile)); errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Several runs at once are one line: the complete ones, and the stage of each that is under way. Without it,
-// a sweep of long runs shows nothing until the first of them is complete.
+// Several concurrent runs are shown on one line: the number of complete runs, and the stage of each run that
+// is in progress. Otherwise, a sweep of long runs would show nothing until the first of them is complete.
 func TestSideBySideShowsEveryRun(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, true, zerolog.Nop()).(*ticker)

@@ -71,8 +71,8 @@ func TestRottenByte(t *testing.T) {
 	}
 }
 
-// A file that this process has read is verified again if its bytes change later. Without it, a query that
-// runs for hours returns wrong rows of a file that another program has written over.
+// A file that this process has read is verified again if its bytes change later. Otherwise, a query that runs
+// for hours could return wrong rows of a file that another program has overwritten.
 func TestChangedAfterItWasVerified(t *testing.T) {
 	l := openLake(t)
 	s := lock(t, l, at)

@@ -136,7 +136,8 @@ func OpenAnyVersion(dir string, create bool) (*Lake, error) {
 	return &Lake{path: path, root: root, footers: new(parquet.Footers), verified: new(sync.Map)}, nil
 }
 
-// Begun reports whether any command has worked on the lake. A directory in which none has is no lake.
+// Begun reports whether any command has worked on the lake. A directory in which no command has worked is not
+// a lake.
 func (l *Lake) Begun() bool { return l.Exists(stateDir) }
 
 // Path returns the absolute path of the lake's directory.

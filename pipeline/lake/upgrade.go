@@ -14,11 +14,11 @@ import (
 	"parsimon/schema"
 )
 
-// Upgrade makes a lake of an older version one of the current version. It adopts the data files as they
-// are: readers find empty values in columns that are newer than a file. It rewrites the manifests, and
-// moves the files of workloads to the folders of this version. It waits up to wait for queries to end, and
-// fails with an error that wraps ErrBusy while another process works on a scenario or workload. The lake
-// comes from OpenAnyVersion.
+// Upgrade converts a lake of an older version to the current version. It adopts the data files as they are:
+// readers find empty values in columns that are newer than a file. It rewrites the manifests, and moves the
+// files of workloads to the folders of this version. It waits up to wait for queries to end, and fails with
+// an error that wraps ErrBusy while another process works on a scenario or workload. The lake comes from
+// OpenAnyVersion.
 //
 //	link files to new folders ─► rewrite state ─► rewrite manifest ─► remove old folders
 //
@@ -48,7 +48,8 @@ func (l *Lake) Upgrade(ctx context.Context, wait time.Duration) (upgraded []Plac
 	return upgraded, errs
 }
 
-// upgradePlace upgrades a scenario, with its variants, or a workload. It reports whether anything was to do.
+// upgradePlace upgrades a scenario, with its variants, or a workload. It reports whether there was anything
+// to do.
 func (l *Lake) upgradePlace(ctx context.Context, p Place) (changed bool, err error) {
 	s, err := l.Lock(ctx, p)
 	if err != nil {
@@ -113,7 +114,7 @@ func movedTables() []schema.Table {
 // oldFolder returns the folder of a table's files of the workload in older versions.
 func (p Place) oldFolder(t schema.Table) string { return t.Name + "/" + p.owner() }
 
-// newPath returns where a data file of an older version is in this one.
+// newPath returns the path in this version of a data file of an older version.
 func (p Place) newPath(file string) string {
 	for _, t := range movedTables() {
 		if path.Dir(file) == p.oldFolder(t) {
@@ -175,7 +176,7 @@ func (s *Session) rewritePaths(p Place) error {
 	})
 }
 
-// quoted returns how the path of a file in a folder begins in JSON.
+// quoted returns the beginning of the JSON text of a path in a folder.
 func quoted(folder string) []byte { return fmt.Appendf(nil, "%q", folder+"/")[:len(folder)+2] }
 
 // removeOldFolders removes the folders of a workload that older versions had.

@@ -189,7 +189,7 @@ func (c *content) writePage(w io.Writer, o Options) error {
 	return t.Execute(w, p)
 }
 
-// addAssets adds the style sheet, the scripts and their licences, and the security policy that permits only
+// addAssets adds the style sheet, the scripts and their licenses, and the security policy that permits only
 // these scripts.
 func (p *pageData) addAssets() error {
 	var hashes []string

@@ -47,7 +47,7 @@ func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) 
 	return s.result(rows, stopped, time.Since(s.began).Seconds()), nil
 }
 
-// A drawnWindow says how a window was drawn.
+// A drawnWindow describes how a window was drawn.
 type drawnWindow struct {
 	stratum, round int
 	weight         float64 // flows of the workload for which one of its flows stands

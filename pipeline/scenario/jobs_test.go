@@ -27,7 +27,7 @@ workload:
       training: {data: 2, layers: [{forward: 1us, backward: 2us, gradient: 1MB}]}
 `
 
-// Ranks are placed on hosts that no earlier job has, whichever jobs run.
+// Ranks are placed on hosts that no earlier job has, regardless of which jobs run.
 func TestJobsArePlaced(t *testing.T) {
 	load := func(old, by string) *Scenario {
 		return mustLoad(t, tinyFiles(t, strings.Replace(tinyJobs, old, by, 1)))
@@ -66,7 +66,7 @@ func TestJobsArePlaced(t *testing.T) {
 	}
 }
 
-// What is wrong with a job is said with its line and key.
+// Errors of a job name its line and key.
 func TestJobErrorsNameThePlace(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"name: b", "name: a", "tiny.yaml:13: workload.jobs[1]: needs a name that no other job has"},

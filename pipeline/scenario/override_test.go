@@ -19,7 +19,7 @@ func loadWith(t *testing.T, more string, settings ...string) (*Scenario, error) 
 	return LoadWith(tinyFiles(t, tinyScenario+more), all)
 }
 
-// A scenario with settings is that of a file which has these values.
+// A scenario with settings equals that of a file with these values.
 func TestLoadWith(t *testing.T) {
 	for _, c := range []struct {
 		more     string   // of the file
@@ -87,7 +87,8 @@ func TestLoadWith(t *testing.T) {
 	}
 }
 
-// A setting that changes nothing gives every shipped scenario the same id, and none is what Load reads.
+// A setting without effect does not change the id of a shipped scenario. Without settings, the scenario is
+// the one that Load reads.
 func TestLoadWithShipped(t *testing.T) {
 	for _, name := range datasets.Names(datasets.Scenarios) {
 		want := scenarioID(t, mustLoad(t, name))
@@ -105,7 +106,7 @@ func TestLoadWithShipped(t *testing.T) {
 	}
 }
 
-// Errors name the setting, or the key whose value it makes wrong.
+// Errors name the setting, or the key whose value it makes invalid.
 func TestLoadWithErrors(t *testing.T) {
 	for setting, want := range map[string]string{
 		"workload.max_load=900%":        "with workload.max_load=900%: workload.max_load: ",

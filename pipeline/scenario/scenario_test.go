@@ -112,7 +112,7 @@ func TestLoadScenario(t *testing.T) {
 	}
 }
 
-// Everything that ships loads and can be planned, and brings its most loaded link to its load.
+// Every shipped scenario can be loaded and planned, and its most loaded link has the requested load.
 func TestShippedScenarios(t *testing.T) {
 	for _, name := range datasets.Names(datasets.Scenarios) {
 		s := mustLoad(t, name)
@@ -151,7 +151,7 @@ func TestShippedScenarios(t *testing.T) {
 		t.Logf("%s (%s): %d hosts, %.3g flows a second, most loaded: %s", name, scenarioID(t, s), len(n.Hosts()),
 			flows, n.Links[p.MaxLink].Tier)
 	}
-	// The commented scenario says the defaults, with the paper's window.
+	// The commented scenario states the defaults, with the paper's window.
 	paper := simkernel.DefaultParams()
 	paper.StatedMarks = true
 	s := mustLoad(t, "small")
@@ -237,7 +237,7 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// A folder, such as a lake, does not hide the shipped scenario of its name.
+// A folder, such as a lake, does not hide the shipped scenario with the same name.
 func TestScenarioNamedLikeAFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"small", "mine"} {
@@ -305,7 +305,7 @@ func TestScenarioFailures(t *testing.T) {
 	}
 }
 
-// The id follows what the results depend on, and nothing else.
+// The id depends on the same inputs as the results, and on nothing else.
 func TestScenarioID(t *testing.T) {
 	base := scenarioID(t, mustLoad(t, tinyFiles(t, tinyScenario)))
 	if len(base) != 16 {
@@ -399,7 +399,7 @@ func TestScenarioID(t *testing.T) {
 	}
 }
 
-// Ids are forever: lakes are named by them.
+// Ids never change, because folders of lakes are named after them.
 func TestScenarioIDIsFixed(t *testing.T) {
 	const want = "b02c6d523f9d3dd3"
 	id := scenarioID(t, transported(t, "{window: 18KB}"))

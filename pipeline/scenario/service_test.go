@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Two hosts on each of two switches; twins on pairs of hosts.
+// There are two hosts on each of two switches, and twins on pairs of hosts.
 const graphScenario = `name: graph
 topology:
   graph:
@@ -130,7 +130,7 @@ func TestGraphScenarioErrors(t *testing.T) {
 	}
 }
 
-// All of a graph, of pairs, arrivals and twins is in the id.
+// The id includes all properties of a graph, and those of pairs, arrivals and twins.
 func TestGraphScenarioID(t *testing.T) {
 	seen := map[string]string{scenarioID(t, mustLoad(t, graphFile(t, graphScenario))): "the scenario"}
 	for _, c := range [][2]string{

@@ -15,8 +15,8 @@ import (
 
 const sonicFixture = "../../stages/topology/format/testdata/sonic"
 
-// Marking thresholds, buffers and PFC of SONiC switches: what becomes a constant, from where, and what does
-// not.
+// Some marking thresholds, buffers and PFC settings of SONiC switches become constants, with their source.
+// Others do not.
 func TestSwitchSettings(t *testing.T) {
 	for _, c := range []struct {
 		transport string
@@ -62,7 +62,7 @@ func TestSwitchSettings(t *testing.T) {
 	}
 }
 
-// Classes of SONiC switches: those of most ports, with marks for transports that have them.
+// Classes of SONiC switches are those of most ports, with marks for transports that have them.
 func TestSwitchClasses(t *testing.T) {
 	for transport, marks := range map[string][4]int64{ // of queues 1 and 3: mark_per_gbps, max_mark_per_gbps
 		"dctcp": {network.MaxMarkPerGbps, 0, 10486, 0}, "dcqcn": {network.MaxMarkPerGbps, 0, 10486, 20972},
@@ -123,8 +123,8 @@ func TestSwitchSettingsOfAFile(t *testing.T) {
 	}
 }
 
-// Key switches: what its values become, and which are refused by key and value. A scenario without it keeps
-// its id.
+// The values of key switches have the documented effect, and invalid ones are refused by key and value. A
+// scenario without it keeps its id.
 func TestSwitchesKey(t *testing.T) {
 	file := func(switches string) (*Scenario, error) {
 		return parse("s.yaml", ".", []byte("topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, "+
@@ -270,7 +270,7 @@ func checkClasses(t *testing.T, file func(string) (*Scenario, error)) {
 	}
 }
 
-// A threshold that nobody has stated follows PFC; one that is stated stays.
+// A threshold that is not stated depends on PFC. A stated one stays.
 func TestAlphaFollowsPFC(t *testing.T) {
 	for alpha, want := range map[string]float64{"": network.DefaultAlpha, "alpha: 3, ": 3, "alpha: 0.125, " +
 		"": 0.125} {

@@ -29,7 +29,7 @@ func canonical(t *testing.T, s *Scenario) string {
 	return string(settled.Canonical)
 }
 
-// Rules that give other flows must give another scenario, and two spellings of a rule the same one.
+// Rules that yield other flows must yield another scenario, and two spellings of a rule the same one.
 func TestTrafficIsPartOfTheScenario(t *testing.T) {
 	ids := map[string]string{}
 	for _, rules := range []string{"", "db=messages:16KB", "db=messages:16000", "db=messages:8KB", "db=paced",
@@ -48,8 +48,8 @@ func TestTrafficIsPartOfTheScenario(t *testing.T) {
 		}
 		ids[text] = rules
 	}
-	// Key traffic of a scenario file is the same. A burst that became part of the name of the service would not
-	// be.
+	// Key traffic of a scenario file is the same. It would differ if a burst became part of the name of the
+	// service.
 	for model, want := range map[string]string{
 		"messages:16KB": "db=messages:16000", "messages:16KB:burst=8": "db=messages:16KB:burst=8",
 	} {

@@ -35,12 +35,12 @@ func TestTransportKinds(t *testing.T) {
 			t.Errorf("%s has the id of %s", kind, other)
 		}
 		seen[id] = kind
-		// The flag comes to the same as the file.
+		// The flag has the same effect as the file.
 		flagged := mustLoad(t, tinyFiles(t, tinyScenario))
 		if err := flagged.SetAll([]Setting{{"transport.kind", kind}}); err != nil || scenarioID(t, flagged) != id {
 			t.Errorf("Set(%s): %v, id %s, want %s", kind, err, scenarioID(t, flagged), id)
 		}
-		// What the lake keeps of the constants comes back.
+		// Constants are restored from the lake.
 		text, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestTransportConstants(t *testing.T) {
 		"swift, base_target: 30us, per_hop: 2us, additive_increase: 2, decrease: 0.5, max_decrease: 0.4, " +
 			"scaling: 100us, min_scaling: 0.2, max_scaling: 50",
 	} {
-		// Every key changes the id, and is there after a change of what all transports have.
+		// Every key changes the id, and is kept when a constant that all transports share changes.
 		keys := strings.Split(kind, ", ")
 		seen := map[string]bool{}
 		for i := range keys {

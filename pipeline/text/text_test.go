@@ -34,7 +34,7 @@ func TestNoFigure(t *testing.T) {
 	}
 }
 
-// Small differences are no zeros, and five digits tell them apart.
+// Small differences are not zero, and five digits distinguish them.
 func TestDigits(t *testing.T) {
 	for want, got := range map[string]fmt.Stringer{"+0.0%": Percent(0), "-0.040%": Percent(-0.0004),
 		"+1.2%": Percent(0.012), "1.0004": Figure(1.0004), "0.012345": Figure(0.0123451),

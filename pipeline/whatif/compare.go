@@ -30,7 +30,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// A Side is one of the two estimates of a comparison. Compare fills in what is missing.
+// A Side is one of the two estimates of a comparison. Compare fills in the missing fields.
 type Side struct {
 	Scenario string          `json:"scenario_id"`
 	Variant  string          `json:"variant"` // empty: see Compare

@@ -410,7 +410,7 @@ func Disagreements(intervals []confidence.Interval) []Warning {
 	var worst *confidence.Interval
 	for i := range intervals {
 		r := &intervals[i]
-		// Considered are percentiles of all flows and p99 of size bins, if at least ten flows are beyond the
+		// It considers percentiles of all flows and p99 of size bins, if at least ten flows are beyond the
 		// percentile.
 		shown := r.SizeBin == sizebin.All || r.Quantile == 0.99 && r.Flows > confidence.FewInBin
 		counts := r.By == confidence.ByNothing && shown && r.Method != nil && float64(r.Flows)*(1-r.Quantile) >= 10

@@ -67,7 +67,7 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	return w
 }
 
-// Of the flows with a slowdown of 5 or more, which are the even ones, most of the delay is at hop 1.
+// The even flows have a slowdown of 5 or more. Most of their delay is at hop 1.
 func TestTailLink(t *testing.T) {
 	load := func(int32) float64 { return 0 }
 	first := func(i int) bool { return i%4 == 0 }

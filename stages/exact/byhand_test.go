@@ -65,9 +65,9 @@ func smallFlow(id int64, src int32, size, start int64) workload.Row {
 	return workload.Row{ID: id, Src: src, Dst: 3, SizeBytes: size, StartNS: start}
 }
 
-// Three packets meet at the link to host 3 and wait for none, one and two others. While the link is busy,
-// one waits on average (Little's law). The queue is longest when the second is sent, with the third behind
-// it: the first has left.
+// Three packets meet at the link to host 3 and wait for none, one and two others. While the link is busy, one
+// waits on average (Little's law). The queue is longest while the second is sent and the third waits, because
+// the first has left.
 func TestThreeFlowsOnOneLink(t *testing.T) {
 	var progress int64
 	o := Options{Progress: func(hops int64) { progress += hops }}
@@ -110,9 +110,9 @@ func TestThreeFlowsOnOneLink(t *testing.T) {
 	}
 }
 
-// A simulation that ends early reports what is left. By 100 µs, ACKs of 113 packets have come back: packet
-// k takes 3,676.8 + 838.4 k ns to the receiver, and its ACK 2,096. The step in which the simulation ends
-// may go on for a few packets.
+// A simulation that ends early reports the flows that are left. By 100 µs, ACKs of 113 packets have come
+// back: packet k takes 3,676.8 + 838.4 k ns to the receiver, and its ACK 2,096. The step in which the
+// simulation ends may go on for a few packets.
 func TestFlowsThatAreLeft(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	const start = 5_000_000
@@ -211,7 +211,7 @@ func TestBoundsOfDependencies(t *testing.T) {
 		!slices.Equal(c.DelayNS, []int64{1, 2, 3, 4, 5}) || !slices.Equal(c.AfterEnds, []int32{1, 3, 4, 5}) {
 		t.Errorf("%+v", c)
 	}
-	// A flow without dependencies, wherever it is, is held by none.
+	// A flow without dependencies is not held, regardless of its position.
 	for _, missing := range []int{1, 4, 5} {
 		rest := slices.Delete(slices.Clone(rows), missing, missing+1)
 		if d, err = newDependencies(dependencies(t, rest...), 4100); err != nil || d.bounds[1].heldBy != 0 {
@@ -255,9 +255,9 @@ func TestClassOfAFlow(t *testing.T) {
 	}
 }
 
-// As many bytes as fit on a cable, and no fewer, are a reason to warn: 2 × 80 µs at 10 Gbps are 200,000
-// bytes, which is what a port has of a buffer of 400,000. Hosts' links and links without flows are no ports
-// of switches that drop.
+// There is a warning if a port holds no more bytes than can be in flight on its cable. 2 × 80 µs at 10 Gbps
+// are 200,000 bytes, the share of a port in a buffer of 400,000. Hosts' links and links without flows cause
+// no warning, because no switch drops packets there.
 func TestBytesInFlight(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	loads := &route.Loads{Links: make([]route.LinkLoad, len(n.Links))}

@@ -130,7 +130,7 @@ func TestCheckWholeNetwork(t *testing.T) {
 	}
 }
 
-// A flow alone in the network takes its ideal FCT, which is also the ideal FCT of the estimates.
+// A flow alone in the network has its ideal FCT, which is also the ideal FCT of the estimates.
 func TestExactLoneFlow(t *testing.T) {
 	n := methodtest.Clos(t)
 	flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(8, 8)), 40)

@@ -169,8 +169,8 @@ func TestMarksAreTakenByWeight(t *testing.T) {
 	}
 }
 
-// A hop sends its marks as often as it sends its wait: of a wait of a round trip, two thirds. Marks without
-// a wait are all sent, and a wait without marks gets none.
+// A hop sends the same share of its marks as of its wait: two thirds for a wait of a round trip. Marks
+// without a wait are all sent, and a wait without marks gets none.
 func TestMarksAreDampedLikeWaits(t *testing.T) {
 	x := testBuilder(methodtest.Clos(t), nil)
 	kept := 0

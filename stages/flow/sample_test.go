@@ -85,8 +85,8 @@ func lineObservations() [][]simkernel.Block {
 	}
 }
 
-// Without this, no test of the package would know the weights of the blend or the shares of the
-// attribution. By hand:
+// Without this, no test of the package would check the weights of the blend or the shares of the attribution.
+// By hand:
 //
 //   - The case of hop 1 has the weight (3/6)² · 3/4 = 3/16, that of hop 2 (1/6)² · 1/2 = 1/72. The replay is
 //
@@ -144,8 +144,8 @@ func TestBlendAndAttributionOfThreeHops(t *testing.T) {
 	checkHops(t, got.hops, [][3]float64{{120, 0, 0}, {1000, 1000, 0}, {600, 600, 0}})
 }
 
-// The slowdown of a flow by its link cases is that of the hop where its last packet waits longest, the
-// first of equals.
+// The slowdown of a flow by its link cases is that of the hop where its last packet waits longest, or of the
+// first such hop.
 func TestCaseOfTheLongestWait(t *testing.T) {
 	hop := func(lastNS, caseNS int64) slowdown.Hop {
 		return slowdown.Hop{Cell: slowdown.Cell{NS: float64(caseNS)}, LastNS: lastNS}
@@ -176,7 +176,7 @@ func checkHops(t *testing.T, got []tables.ContributionRow, want [][3]float64) {
 	}
 }
 
-// Buffers that are limited need the longest wait of any packet at a hop, which is 0 without.
+// Limited buffers require the longest wait of any packet at a hop, which is otherwise 0.
 func TestLongestWaitOfLimitedBuffers(t *testing.T) {
 	m := &step.Model{Network: lineNetwork(t), Params: simkernel.DefaultParams(),
 		Buffers: network.BufferParams{SwitchBytes: 1e6, Alpha: 1}}

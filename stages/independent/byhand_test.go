@@ -43,8 +43,8 @@ func TestEdgesOfABucket(t *testing.T) {
 	}
 }
 
-// Three flows of one, two and four packets are late by 100, 400 and 400 ns: by packet, 100, 200 and 100. A
-// draw is one of these, times the packets of the flow.
+// Three flows of one, two and four packets are late by 100, 400 and 400 ns, which is 100, 200 and 100 ns per
+// packet. A draw is one of these, times the packets of the flow.
 func TestDelaysOfOneBucket(t *testing.T) {
 	var in, buckets, contributions tables.Memory
 	err := tables.HopDelays.Write(&in, []tables.HopDelayRow{
@@ -132,8 +132,8 @@ func TestDrawsOfRepresentatives(t *testing.T) {
 	}
 }
 
-// The FCT is the ideal one and the sum of the hops, rounded once. Of the delay, a window that is too small
-// makes at most all.
+// The FCT is the ideal one and the sum of the hops, rounded once. A window that is too small causes at most
+// the whole delay.
 func TestSumOfHops(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	for _, c := range []struct {

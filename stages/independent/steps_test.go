@@ -16,8 +16,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// The steps are those of the package comment; with clusters, links are represented before, and draws come
-// after all of them. Status, repair and the number of tasks of a run follow from them.
+// The steps are those of the package comment. With clusters, a step chooses representatives before the link
+// cases, and draws follow all of them. Status, repair and the number of tasks of a run follow from them.
 func TestStepsOfClusters(t *testing.T) {
 	for share, want := range map[float64]string{
 		0: "route simulate bucket sample intervals", 0.1: "route cluster simulate bucket draw sample intervals",
@@ -46,8 +46,8 @@ func TestStepsOfClusters(t *testing.T) {
 	}
 }
 
-// Three packets of 838.4 ns meet at one link, whose bucket has the delays of none, one and two of them.
-// Each flow draws one of these; with clusters, too. If another link had a delay, a flow could be later.
+// Three packets of 838.4 ns meet at one link, whose bucket has delays of zero, one and two packets. Each flow
+// draws one of these, also with clusters. If another link had a delay, a flow could be later.
 func TestThreeFlowsOnOneLink(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	for _, share := range []float64{0, 0.1} {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A small compressed file that is large when it is read takes little memory: lines are read as they come, and
-// of a line that is too long no more than the limit is kept.
+// A small compressed file with large content takes little memory. Lines are read one by one, and no more than
+// the limit of a line that is too long is kept.
 func TestCompressedBombs(t *testing.T) {
 	const size = 256 << 20
 	for name, c := range map[string]struct {

@@ -12,7 +12,8 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// CSV has comments before its header alone, one column of each meaning, and lines that end with LF or CR LF.
+// CSV may have comments only before its header, has one column of each meaning, and its lines end with LF or
+// CR LF.
 func TestCSV(t *testing.T) {
 	dir := t.TempDir()
 	ingest := func(text string, o Options) (tested, error) {
@@ -79,7 +80,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// Parquet files can have columns that differ in capitals alone, which DuckDB does not tell apart.
+// Parquet files can have columns whose names differ only in case, which DuckDB does not distinguish.
 func TestParquetColumnsOfOneName(t *testing.T) {
 	type row struct {
 		Src   int64 `parquet:"src"`
@@ -111,7 +112,7 @@ func TestParquetColumnsOfOneName(t *testing.T) {
 	}
 }
 
-// JSON in which a key stands twice is rejected: either value could be meant.
+// JSON with a repeated key is rejected, because either value could be meant.
 func TestRepeatedKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "flows.jsonl")
 	text := `{"src":0,"dst":1,"size_bytes":1000,"start_ns":5}` + "\n" + `{"src":0,"dst":1,"size_bytes":7,"size_bytes":1000,"start_ns":5}` + "\n"
@@ -124,7 +125,7 @@ func TestRepeatedKeys(t *testing.T) {
 	}
 }
 
-// A Parquet file may have a column of the name that DuckDB gives row numbers.
+// A Parquet file may have a column with the name of DuckDB's row number.
 func TestParquetRowNumberColumn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "flows.parquet")
 	data := parquetOf(t, "SELECT 7 AS file_row_number, '0' AS src, '1' AS dst, 1000 + i AS size_bytes, i AS start_ns FROM range(3) r(i)")
@@ -141,7 +142,7 @@ func TestParquetRowNumberColumn(t *testing.T) {
 	}
 }
 
-// Megabytes of JSON with many paths are read within the least memory.
+// Megabytes of JSON with many paths are read with the minimum memory.
 func TestMemoryOfJSON(t *testing.T) {
 	var text strings.Builder
 	for i := range 16_000 {

@@ -298,7 +298,7 @@ func TestOwnMapping(t *testing.T) {
 }
 
 // The case of the names in a mapping's header is ignored. A note says that rows of a flow log repeat others
-// to the byte: not those that differ in any column, and no sampled ones; all of them count.
+// exactly. It does not cover rows that differ in any column, or sampled ones. All of these rows count.
 func TestRepeatedRowsOfAFile(t *testing.T) {
 	const header = "-- rows: records\n-- reads: csv\n-- column: flowStart\n-- column: srcPort\n-- column: octetCount\n" +
 		"-- column: Note\n-- needs: flowStart octetCount\n\n" + `SELECT "row", '0' AS src, '1' AS dst, octetCount AS size_bytes,
@@ -331,7 +331,8 @@ func TestRepeatedRowsOfAFile(t *testing.T) {
 	}
 }
 
-// The SQL of an own mapping cannot take more memory than the limit, not even where DuckDB does not count it.
+// The SQL of a user's mapping cannot use more memory than the limit, not even memory that DuckDB does not
+// count.
 func TestOwnMappingMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the process is limited on Linux only")
@@ -362,14 +363,14 @@ func TestOwnMappingMemory(t *testing.T) {
 	}
 }
 
-// A mapping is read whole, so one that never ends is refused.
+// A mapping is read completely, so an endless one is refused.
 func TestMappingsFromDevices(t *testing.T) {
 	if _, err := ReadMapping("/dev/zero"); err == nil || !strings.Contains(err.Error(), "/dev/zero: a device") {
 		t.Error(err)
 	}
 }
 
-// The longest prefix applies, within it the label with the port, and labels of the destination before those
+// The longest prefix applies, and within it the label with the port. Labels of the destination precede those
 // of the source.
 func TestAddressBook(t *testing.T) {
 	b := newAddressBook(topologytest.SmallNetwork(t), nil)
@@ -395,7 +396,7 @@ func TestAddressBook(t *testing.T) {
 		b.isSwitch("hosts.csv", "10.1.2.3") != "" {
 		t.Error(got)
 	}
-	// A switch with paths through it is no host: it would not forward.
+	// A switch with paths through it cannot be a host, because a host would not forward.
 	wan := newAddressBook(topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 4}, [2]int32{2, 3}, [2]int32{3, 4}, [2]int32{4, 5}), nil)
 	for node, want := range map[string]string{
 		"3": "3 is a switch of the topology; it has 2 cables, and hosts do not forward: map its addresses to a host; if no path uses it, make",
@@ -595,7 +596,7 @@ func textRows(m *Mapping, text string) (n int64) {
 	return n
 }
 
-// Bytes of the way back, which nfdump -b has in column obyt, are a separate flow.
+// Bytes in the reverse direction, which nfdump -b has in column obyt, are a separate flow.
 func TestNfdumpReverseBytes(t *testing.T) {
 	row := "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,10,9000,7,"
 	for back, want := range map[string]string{"0": "0 9000", "": "0 9000", "700": "0 9000; 2 700"} {
@@ -614,8 +615,8 @@ func TestNfdumpReverseBytes(t *testing.T) {
 	}
 }
 
-// A flow's DSCP is that of column dscp, or the upper six bits of the type of service; what is none rejects
-// the row.
+// A flow's DSCP is that of column dscp, or the upper six bits of the type of service. An invalid value
+// rejects the row.
 func TestDSCP(t *testing.T) {
 	nfdump := "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n"
 	for _, c := range []struct{ format, text, want, reasons string }{

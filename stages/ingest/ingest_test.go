@@ -53,7 +53,7 @@ func askParquet(t *testing.T, query, file string) string {
 	return strings.Join(out, "; ")
 }
 
-// Every way in which a row can be wrong, with the row number as a person would count.
+// Rejects name every way in which a row can be invalid, with the row number as a person would count it.
 func TestIngestRejectsBadRows(t *testing.T) {
 	stats, err := ingestText(t, `flow_id,src,dst,size_bytes,start_ns,service,vnet
 10,0,1,1000,500,web,"prod, blue"
@@ -154,7 +154,7 @@ func ingestFile(t *testing.T, name string, data []byte) (tested, error) {
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// What a pattern would find in its place.
+	// If the name of the file were used as a pattern, it would match these files.
 	for _, other := range []string{"f1.csv", "fx.csv", "f1.parquet", "fx.parquet"} {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(file), other), []byte("src,dst,size_bytes,start_ns\n2,3,9,9\n2,3,9,9\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -199,7 +199,7 @@ func parquetOf(t *testing.T, query string) []byte {
 	return data
 }
 
-// A file is read whatever its name and the spelling of its columns, and no other file is.
+// A file is read regardless of its name and the spelling of its columns, and no other file is read.
 func TestIngestNames(t *testing.T) {
 	text := "Src,DST,size_Bytes,start_ns\n0,1,100,5\n"
 	parquet := parquetOf(t, "SELECT 0 AS Src, 1 AS DST, 100 AS size_Bytes, 5 AS start_ns")

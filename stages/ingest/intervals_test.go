@@ -64,9 +64,9 @@ GROUP BY f.src, f.dst, o.start_ns // 60000000000`, r.IntervalsFile), r.FlowsFile
 	return got
 }
 
-// In every minute of the log each pair of hosts, so each link, is offered the bytes that the log has there:
-// exactly, or of sampled packets within what sampling leaves open. If a connection's bytes were all at its
-// start, the first minute would be overloaded and the others empty.
+// In every minute, each pair of hosts, and thus each link, is offered the bytes that the log has for it. They
+// are exact or, if packets are sampled, within the uncertainty of sampling. If a connection's bytes were all
+// at its start, the first minute would be overloaded and the others empty.
 func TestLinksAreOfferedTheBytesOfEachMinute(t *testing.T) {
 	for _, kind := range []string{"persistent", "bursty", "tunnel", "small"} {
 		for _, c := range []struct {
@@ -92,7 +92,8 @@ func TestLinksAreOfferedTheBytesOfEachMinute(t *testing.T) {
 				}
 				got := bytesByMinute(t, readMinutes(t, c.format, text, c.rate))
 				for key, bytes := range want {
-					// Two exporters sample one packet in rate: the variance of the bytes is 1500 × rate / 2 of each byte.
+					// Two exporters sample one packet in rate: the variance of the bytes is 1500 × rate / 2
+					// per byte.
 					sigma := math.Sqrt(float64(bytes) * 1500 * float64(c.rate-1) / 2)
 					if math.Abs(float64(got[key]-bytes)) > 5*sigma+15_000*float64(c.rate-1) {
 						t.Errorf("%s (source, destination, minute): %d bytes, the log has %d, sigma %.0f", key, got[key], bytes,

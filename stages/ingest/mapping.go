@@ -21,8 +21,9 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Mapping defines how the rows of a file become flows: how the file is read, and one SELECT from view source,
-// whose columns are text, that yields the canonical columns. README.md, "Mappings", documents both.
+// Mapping defines how the rows of a file become flows. It states how the file is read, and has one SELECT
+// from view source, whose columns are text, that yields the canonical columns. README.md, "Mappings",
+// documents both.
 type Mapping struct {
 	Name string
 	// Records means that rows are records of a flow log, which are merged to flows. Otherwise each row is a
@@ -356,8 +357,8 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	for i, c := range m.columns {
 		list[i] += " AS " + duckdb.Ident(c.name)
 	}
-	// A column of the file may have the name of DuckDB's row number; the order of rows is that of the file
-	// either way.
+	// A column of the file may have the name of DuckDB's row number, but the order of rows is always that of
+	// the file.
 	row := "file_row_number + 1"
 	if slices.Contains(names, "file_row_number") {
 		row = "row_number() OVER ()"
@@ -379,9 +380,9 @@ func (m *Mapping) missing(has map[string]bool) (missing []string) {
 	return missing
 }
 
-// selectColumns is the SQL of each of the mapping's columns, given those of a file: the value of the one at
-// a place, and NULL for one that the file lacks. Two columns of one meaning are an error, and so is the
-// lack of one that the mapping needs.
+// selectColumns returns the SQL of each of the mapping's columns, given those of a file. value returns the
+// SQL of the column at a place, and columns that the file lacks are NULL. Two columns of one meaning, and the
+// lack of one that the mapping needs, are errors.
 func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (list []string, err error) {
 	of, has := map[string]int{}, map[string]bool{}
 	for i, name := range names {

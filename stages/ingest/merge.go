@@ -138,9 +138,9 @@ type merging struct {
 	all     string // table function of the records of all sources
 }
 
-// withoutRepeated returns the records without those that a source with a lower number has, too: a log that is
-// ingested while it grows, and again when it is complete, counts once. Equal records of one source stay: of
-// each record the result has as many as the source that has the most.
+// withoutRepeated returns the records without those that a source with a lower number also has. A log that is
+// ingested while it grows, and again when it is complete, thus counts once. Equal records of one source stay:
+// the result has each record as often as the source that has it most often.
 func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 	if len(m.sources) < 2 {
 		return m.all, nil
@@ -170,8 +170,8 @@ func (m *merging) withoutRepeated(ctx context.Context) (string, error) {
 		m.query(ctx, "SELECT count(*) FROM repeated", &m.stats.Repeated)
 }
 
-// shared returns how many records a source and the next one that has them have in common, by connection and
-// time.
+// shared returns the number of records, by connection and time, that a source has in common with the next
+// source that has them.
 func (m *merging) shared(ctx context.Context) (map[[2]int32]int64, error) {
 	shared := map[[2]int32]int64{}
 	err := m.each(ctx, step("shared", values{"records": m.all}), func(rows *sql.Rows) error {
@@ -184,8 +184,9 @@ func (m *merging) shared(ctx context.Context) (map[[2]int32]int64, error) {
 	return shared, err
 }
 
-// corrections finds the sources that lack records which an earlier one has within their time, and either have
-// its name or have, of one of the two, half of the records' connections and times.
+// corrections finds the sources that lack records which an earlier source has within their time. Such a
+// source is a correction if it has the same name, or if the two share half of the connections and times of
+// either.
 func (m *merging) corrections(ctx context.Context, shared map[[2]int32]int64) error {
 	last := map[string]int32{} // number of the last source of a name
 	for j, later := range m.sources {
@@ -275,8 +276,8 @@ WHERE f.flow_id IS NULL OR k.source = f.source AND k."row" = f."row")`, err
 // passBytes is an upper bound, measured, of DuckDB's memory per record while it finds repeated ones.
 const passBytes = 1024
 
-// passes returns into how many parts the rows are divided, so that one part fits the memory: DuckDB's window
-// functions do not spill to disk.
+// passes returns the number of parts into which the rows are divided so that one part fits into memory,
+// because DuckDB's window functions do not spill to disk.
 func (in *Ingester) passes(rows int64) int64 {
 	return 1 + rows/max(10_000, in.o.MemoryBytes/passBytes)
 }

@@ -88,7 +88,7 @@ func TestTimestampsOfParquetAreTimes(t *testing.T) {
 	}
 }
 
-// A time that is no time of a flow, or bytes that are no text, are faults of a row, not of the file.
+// A time that cannot be that of a flow, and bytes that are not text, are faults of a row, not of the file.
 func TestOldParquetTypes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "old.parquet")
 	// INT96: ns of the day in the lower 64 bits, Julian day in the upper 32. Day 2461072 is 2026-01-31.

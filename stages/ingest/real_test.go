@@ -40,7 +40,7 @@ func flowsOf(t *testing.T, stats tested) string {
 }
 
 // Exporters without a clock write 0. Without this rule all flows would start at once in 1970. The time of
-// reception counts where the format has one; elsewhere the row is rejected by name.
+// reception applies if the format has one. Otherwise the row is rejected with a named reason.
 func TestStartsThatMeanNoTime(t *testing.T) {
 	const json = `{"type":"IPFIX","src_addr":"0","dst_addr":"1","bytes":%d,"packets":1,"proto":17,"time_received_ns":%d,` +
 		`"time_flow_start_ns":%d,"time_flow_end_ns":%d}` + "\n"
@@ -77,8 +77,8 @@ func TestStartsThatMeanNoTime(t *testing.T) {
 	}
 }
 
-// Concatenated files have a header each, and its order holds for the rows after it. Read by the first one,
-// packets would be bytes.
+// Each of several concatenated files has a header, whose order applies to the rows after it. If the first
+// header applied to all rows, packets would be read as bytes.
 func TestHeaderThatComesAgain(t *testing.T) {
 	const head = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end action log-status\n"
 	const row = "2 1 eni-1 0 1 %d 443 6 %d %d 1633633201 1633633260 ACCEPT OK\n"
@@ -95,8 +95,8 @@ func TestHeaderThatComesAgain(t *testing.T) {
 	}
 }
 
-// Whole numbers that a program keeps as floating point are numbers in every column; a port that is none
-// rejects the row, for without it connections would become one.
+// Whole numbers that a program stores as floating point are numbers in every column. An invalid port rejects
+// the row, because without it connections would be merged.
 func TestNumbersWrittenAsFloats(t *testing.T) {
 	text := "ts,te,sa,da,sp,dp,pr,stos,ipkt,ibyt\n" +
 		"2026-01-31 09:00:00,2026-01-31 09:00:01,0.0,1.0,33970.0,443.0,6.0,184.0,10.0,9000.0\n" +
@@ -136,8 +136,7 @@ func TestTimesWithOffsets(t *testing.T) {
 	}
 }
 
-// A text is an address, a name or an id by one rule. What may be two nodes is an error, and never the wrong
-// one.
+// A text is an address, a name or an id by one rule. A text that may mean two nodes is an error.
 func TestNamesIdsAndAddresses(t *testing.T) {
 	var nodes []topology.Node
 	for i, name := range []string{"1", "0", "10.0.0.9", "web.example.com", "s"} {
@@ -179,8 +178,8 @@ func TestNamesIdsAndAddresses(t *testing.T) {
 	}
 }
 
-// Tables as companies have them: ports are ranges, the row that says more about a flow wins, and all faults
-// are listed at once.
+// Tables are read as companies write them: ports are ranges, the more specific row wins, and all faults are
+// listed at once.
 func TestTablesOfCompanies(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -209,7 +208,8 @@ func TestTablesOfCompanies(t *testing.T) {
 	}
 }
 
-// A flow's exporters are those of an interval: if its traffic moves from one to another, no bytes are lost.
+// The exporters of a flow are determined by interval: if its traffic moves from one to another, no bytes are
+// lost.
 func TestExportersThatChange(t *testing.T) {
 	for name, second := range map[string]int{"one exporter after the other": 1, "both stay": 0} {
 		var b strings.Builder
@@ -230,7 +230,7 @@ func TestExportersThatChange(t *testing.T) {
 	}
 }
 
-// The error of too many rejects names the rows that count first.
+// The error of too many rejects first names the rows that count.
 func TestRejectsThatCountComeFirst(t *testing.T) {
 	text := strings.Repeat("2 1 eni-1 - - - - - - - 1769850000 1769850060 - NODATA\n", 5) +
 		"2 1 eni-1 0 1 1 443 17 1 x 1769850000 1769850001 ACCEPT OK\n"

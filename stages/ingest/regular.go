@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A regularFormat says which columns of a built-in mapping have the values of a record, for rows that need no
-// SQL. A list has the names of one value in the order in which the mapping prefers them: the first one that
-// a file has applies.
+// A regularFormat lists the columns of a built-in mapping that have the values of a record, for rows that
+// need no SQL. A list has the names of one value in the order in which the mapping prefers them: the first
+// one that a file has applies.
 type regularFormat struct {
 	ends                            endColumns
 	protocol, observer, iface       []string
 	bytes, packets, rate, tos, vnet []string
 	start, end                      []timeColumn
-	// reverse are columns with what came back: a row with a number above 0 is not regular.
+	// reverse are columns of the reverse direction: a row with a number above 0 is not regular.
 	reverse []string
 	// aside are columns with a text of a row that is not a flow.
 	aside map[string][]string
@@ -164,8 +164,7 @@ func (l *regularLayout) addOther(p placedTexts) {
 	}
 }
 
-// isPlain reports whether the other columns say nothing that makes the row irregular. none is the text that
-// stands for no value.
+// isPlain reports whether no other column makes the row irregular. none is the text that stands for no value.
 func (l *regularLayout) isPlain(fields [][]byte, none string) bool {
 	for i := range l.others {
 		o := &l.others[i]
@@ -182,8 +181,8 @@ func (l *regularLayout) isPlain(fields [][]byte, none string) bool {
 	return true
 }
 
-// splitRegular divides a line at a separator. It returns nil if the line has a byte that may need care: a
-// quote, a control character, one beyond ASCII, or a space where the separator is one and fields are empty.
+// splitRegular divides a line at a separator. It returns nil if the line has bytes that may need care: a
+// quote, a control character, a byte beyond ASCII, or an empty field if the separator is a space.
 func splitRegular(line []byte, separator byte, fields [][]byte) [][]byte {
 	from := 0
 	for i, c := range line {
@@ -201,7 +200,7 @@ func splitRegular(line []byte, separator byte, fields [][]byte) [][]byte {
 	return append(fields, line[from:])
 }
 
-// plainNumber parses a whole number as DuckDB writes it: at most 17 digits, without a zero in front.
+// plainNumber parses a whole number as DuckDB writes it: at most 17 digits, without leading zeros.
 func plainNumber(text []byte) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > 17 || text[0] == '0' && len(text) > 1 {
 		return 0, false
@@ -284,7 +283,7 @@ func twoDigits(text []byte) (n int64, ok bool) {
 	return int64(a)*10 + int64(b), a <= 9 && b <= 9
 }
 
-// protocolNumber returns the number of a protocol, of its number or its name in capital letters.
+// protocolNumber returns the number of a protocol, given its number or its name in capital letters.
 func protocolNumber(text []byte) (number int16, ok bool) {
 	if n, isNumber := plainNumber(text); isNumber {
 		return int16(n), n < 256

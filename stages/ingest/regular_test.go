@@ -32,7 +32,7 @@ func (s *rowsSink) Write(batch arrow.Record) error {
 	return nil
 }
 
-// A readBy is what reading a file gave.
+// A readBy is the result of reading a file.
 type readBy struct {
 	records, rejects []string
 	stats, notes     string
@@ -174,8 +174,8 @@ func regularTestLine(s *rng.Stream, format string, odd float64) string {
 	return strings.Join(texts, separator) + "\n"
 }
 
-// A regular row that was read in another way than SQL reads it would change workloads silently: both ways
-// give equal records, rejects, counts and remarks, for random files with odd values.
+// If a regular row were read differently than by SQL, workloads would change silently. Both ways yield equal
+// records, rejects, counts and remarks for random files with odd values.
 func TestRegularRowsEqualThoseOfSQL(t *testing.T) {
 	dir := t.TempDir()
 	labels := filepath.Join(dir, "labels.csv")

@@ -103,7 +103,7 @@ type regularHost struct {
 	isHost      bool
 }
 
-// regularSums is what the checks and remarks about a whole file need of its regular rows.
+// regularSums has the values of a file's regular rows that its checks and remarks need.
 type regularSums struct {
 	n              int64
 	single, tcp    int64 // records of TCP without a rate: those of one packet, and all with packets
@@ -154,7 +154,7 @@ type regularRecord struct {
 	labels           struct{ service, vnet string }
 }
 
-// firstRows is how many rows are read before their regular ones are counted the first time.
+// firstRows is the number of rows after which the regular ones are counted for the first time.
 const firstRows = 4096
 
 // add adds a row if it is regular. The error errIrregular ends the reading of the file.
@@ -292,7 +292,7 @@ func (r *regularRows) host(text []byte) (regularHost, bool) {
 	return h, h.isHost
 }
 
-// maxHosts is how many addresses are remembered.
+// maxHosts is the maximum number of addresses that are remembered.
 const maxHosts = 1 << 20
 
 // judge reports whether the row is a record, and scales its bytes. Other rows are rejected by view judged,
@@ -431,8 +431,8 @@ func (r *regularRows) flush() error {
 	return r.out.Write(batch)
 }
 
-// hasManyStarts reports whether no start can be that of more than half of the rows, of which others are not
-// regular: then no start is stuck.
+// hasManyStarts reports whether no start can be that of more than half of all rows, including irregular ones.
+// Then no start is stuck.
 func (r *regularRows) hasManyStarts(others int64) bool {
 	others *= 2 // directions
 	return r.n+others < stuckRows || 2*(slices.Max(r.starts[:])+others) <= r.n

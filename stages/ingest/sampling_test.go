@@ -23,7 +23,7 @@ type samplingTrial struct {
 	net          func(t *testing.T) *topology.Network
 }
 
-// ingest returns the true bytes, and those of the flows that come of the records.
+// ingest returns the true bytes, and those of the flows that result from the records.
 func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma float64) {
 	s := rng.New(seed, rng.Start, 77)
 	b := strings.Builder{}
@@ -73,9 +73,9 @@ func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma floa
 	return want, got, math.Sqrt(variance)
 }
 
-// Bytes of sampled records are those of the flows within what sampling leaves open, whatever exporters are on
-// a path: each of the first and the last rack, some racks only, spines of which each flow crosses one, with
-// equal rates or not.
+// Bytes of sampled records are those of the flows within the uncertainty of sampling, for any exporters on a
+// path: the first and the last rack, some racks only, or spines of which each flow crosses one, with equal
+// rates or not.
 func TestBytesOfSampledRecords(t *testing.T) {
 	racks := func(t *testing.T) *topology.Network { // hosts 0 to 11 of three racks, under switches 12 to 14
 		var cables [][2]int32
@@ -125,7 +125,7 @@ func TestBytesOfSampledRecords(t *testing.T) {
 	}
 }
 
-// Sampled records that do not name their exporter are of several: those of one interface each.
+// Sampled records that do not name their exporter belong to one exporter per interface.
 func TestExportersWithoutNames(t *testing.T) {
 	for format, lines := range map[string][2]string{
 		"nfdump": {"ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra,in\n",
@@ -157,16 +157,17 @@ func TestExportersWithoutNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := askParquet(t, `SELECT CAST(sum(size_bytes) // 1000000 AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile)
-		// 20 flows, 15 kB of each sampled 1:100 by two exporters: 10 samples a flow leave some 10% open.
+		// 20 flows of 15 kB are sampled 1:100 by two exporters. 10 samples per flow leave an uncertainty of
+		// about 10%.
 		if mb, err := strconv.Atoi(got); err != nil || mb < 27 || mb > 33 {
 			t.Errorf("%s: %s MB, want 30", format, got)
 		}
 	}
 }
 
-// A rate that rows do not say is that of the options; without it, a note names files that look sampled. VPC
-// flow logs, which are not sampled, and rows that count every packet keep their bytes, and a note says that
-// the rate is not for them.
+// If rows do not state a rate, that of the options applies. Without it, a note names files that look sampled.
+// VPC flow logs, which are not sampled, and rows that count every packet keep their bytes, and a note says
+// that the rate does not apply to them.
 func TestSamplingRate(t *testing.T) {
 	const header = "ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt\n"
 	row := func(port, packets, bytes int) string {
@@ -205,8 +206,8 @@ func TestSamplingRate(t *testing.T) {
 	}
 }
 
-// Of observers that sample at a rate which is not known, one applies for a pair of hosts: a flow that only
-// another one sampled is already part of what the first one's records stand for.
+// If observers sample at an unknown rate, one of them applies to each pair of hosts. A flow that only another
+// one sampled is already represented by the records of the first.
 func TestOneSamplerApplies(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
@@ -240,8 +241,8 @@ func ingestLog(t *testing.T, rows string) (tested, error) {
 	return readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
 }
 
-// Seconds without a flow are said where the log has many flows in all others, and only for a time that has
-// them.
+// Seconds without a flow are reported if the log has many flows in all others, and only for a period that has
+// such seconds.
 func TestGaps(t *testing.T) {
 	but := func(flows int, seconds ...int) func(int) int {
 		return func(s int) int {
@@ -283,7 +284,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// If as many gaps are kept as can be, a note says that there are at least so many.
+// If as many gaps are kept as can be, a note says that there may be more.
 func TestManyGaps(t *testing.T) {
 	for n, want := range map[int]string{999: "in 999 gaps (50% of", 1000: "in at least 1000 gaps (50% of"} {
 		var s MergeStats
@@ -296,7 +297,7 @@ func TestManyGaps(t *testing.T) {
 	}
 }
 
-// Bytes that no 64-bit integer holds are an error that names the largest row, not a number that is wrong.
+// Bytes beyond a 64-bit integer are an error that names the largest row, not a wrong number.
 func TestAbsurdBytes(t *testing.T) {
 	rows := func(n int, port func(i int) int) string {
 		var b strings.Builder
@@ -316,8 +317,8 @@ func TestAbsurdBytes(t *testing.T) {
 	}
 }
 
-// A row whose end no 64-bit integer holds in ns is rejected. Other text is no end, nor is a time that is not
-// set.
+// A row whose end in ns exceeds a 64-bit integer is rejected. Other text is not an end, and neither is an
+// unset time.
 func TestAbsurdEnds(t *testing.T) {
 	const large, date = "99999999999999999999", "9999-12-31 23:59:59"
 	const goflow2 = `{"type":"IPFIX","src_addr":"0","dst_addr":"1","bytes":1500,"packets":1,"proto":6,`
@@ -353,7 +354,7 @@ func TestAbsurdEnds(t *testing.T) {
 	}
 }
 
-// A time that no 64-bit integer holds in ns is that of one bad row, in any format that has it in another
+// A time that exceeds a 64-bit integer in ns is a fault of one row, in every format that has times in another
 // unit.
 func TestAbsurdTimes(t *testing.T) {
 	for name, text := range map[string]string{

@@ -26,7 +26,7 @@ type fctRow struct {
 	FCT    int64 `parquet:"fct_ns"`
 }
 
-// Simulations of whole networks keep the laws: no flow is contradicted, by however little.
+// Simulations of whole networks obey the laws: no flow violates one, not even slightly.
 func TestExactKeepsTheLaws(t *testing.T) {
 	hard := "../../../shared/reference/hard"
 	found, _ := filepath.Glob(filepath.Join(hard, "*", "exact.parquet"))

@@ -26,7 +26,7 @@ func star(t *testing.T, n int32) *topology.Network {
 	return net
 }
 
-// report checks flows, and that they are judged the same if they start at the time of a trace.
+// report checks flows, and that the result is the same if they start at the time of a trace.
 func report(t *testing.T, n *topology.Network, p simkernel.Params, flows []Flow) Report {
 	t.Helper()
 	r := reportAt(t, n, p, flows, 0)

@@ -10,9 +10,9 @@ import (
 	"parsimon/stages/methodtest"
 )
 
-// contradicted returns the shares of flows that may contradict each law by more than MaterialShare. Estimates
-// by link cases are not simulations of one network. The shares were measured (1.0% and 0.02% too early, none
-// too late) and rounded up.
+// contradicted returns the maximum shares of flows that may contradict each law by more than MaterialShare.
+// Estimates by link cases are not simulations of one network. The shares were measured (1.0% and 0.02% too
+// early, none too late) and rounded up.
 func contradicted(by estimators.Name) (early, late float64) {
 	switch by {
 	case estimators.Exact:
@@ -23,8 +23,8 @@ func contradicted(by estimators.Name) (early, late float64) {
 	return 0.015, 0
 }
 
-// What an estimator writes today keeps the laws as far as it did when its accuracy was measured. Without this
-// test a change of the method that breaks them would be seen only where frozen results are compared.
+// Each estimator obeys the laws as far as it did when its accuracy was measured. Without this test, a change
+// of the method that violates them would be noticed only where frozen results are compared.
 func TestEveryEstimatorKeepsTheLaws(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)

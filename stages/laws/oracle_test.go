@@ -1,42 +1,46 @@
-// Package laws has only tests. They hold the FCTs of a workload against two laws that every network of
-// store-and-forward links keeps. An estimate that contradicts one of them is wrong, whatever the truth is.
-// The laws have no parameters to tune.
+// Package laws has only tests. They check the FCTs of a workload against two laws that every network of
+// store-and-forward links obeys. An estimate that contradicts one of them is wrong, regardless of the true
+// FCTs. The laws have no parameters to tune.
 //
 // # Too early
 //
-// All packets of a flow cross each link of its path after its start and before its end. For a flow with start
-// s and FCT t on a path with propagation delays d, with times a to send its first and z to send its last
-// packet on a link,
+// All packets of a flow cross each link of its path after the flow's start and before its end. Consider a
+// flow with start s and FCT t on a path with propagation delays d. Its first packet takes the time a on a
+// link, and its last packet the time z.
 //
 //	at link h it sends for   p = the time to send all of its packets there
 //	not before               r = s + Σ (a + d) over the links before h
 //	not after                e = s + t − d(h) − Σ (z + d) over the links behind h
 //
 // Theorem (Horn, Naval Research Logistics Quarterly 21(1), 1974): one link can send every flow for p within
-// [r, e] if and only if it can do so by sending, at any time, for the available flow of the least e. If a
-// flow then ends L later than e, some flow that is to end by e is estimated at least L too early: the flows
-// that the link has sent for without a pause, and that are to end by e, take L longer than there is time. The
-// link is free to interrupt packets in this schedule, which only helps.
+// [r, e] if and only if it can do so by always sending the available flow with the smallest e. If a flow
+// then ends L later than e, the estimate of some flow that must end by e is at least L too early: the flows
+// that the link has sent without a pause, and that must end by e, take L longer than the available time. The
+// link may interrupt packets in this schedule, which can only make flows end earlier.
 //
 // # Too late
 //
-// A link cannot send for longer than it has packets. Let a flow be alone at all links of its path but link h.
-// Let D be the time in which a packet and its ACK go to and fro when each of them waits for one packet at
-// most, or the time between two packets at the least rate that the transport permits, if that is longer; k
-// the number of packets that the flow sends within D at the least, from the transport's smallest window and
-// rate; and a the time to send one at link h.
+// A link cannot send for longer than it has packets. Consider a flow that is alone at all links of its path
+// but link h.
 //
-// Theorem: when flows have been present so, for longer than D each, and Σ k·a > max D, link h is sending. For
-// if it were idle, no packet of theirs would be at h; nothing but their own windows and rates would have held
-// them for the last D; so each has sent k packets over h in that time; which take longer than D. Hence the
-// time during which this holds between two times cannot exceed the time to send everything that can have been
-// at the link between them: packets of all flows that started before the second time and had not ended a D
-// before the first, and ACKs of those that cross the cable in the other direction. The excess is the time by
-// which the flows present are estimated too late together.
+//	D   the round trip of a packet and its ACK if each of them waits for at most one packet, or the time
+//	    between two packets at the minimum rate of the transport, if that is longer
+//	k   the minimum number of packets that the flow sends within D, from the transport's minimum window and rate
+//	a   the time to send a packet at link h
+//
+// Theorem: if such flows have each been present for longer than D, and Σ k·a > max D, link h is sending. If
+// it were idle, it would have no packet of these flows. Only their windows and rates would have limited them
+// for the last D, so each would have sent k packets over h in that time, which takes longer than D.
+//
+// The total time between two times for which this condition holds therefore cannot exceed the time to send
+// everything that can have been at the link between them. This includes the packets of all flows that
+// started before the second time and had not ended a D before the first. It also includes the ACKs of flows
+// that cross the cable in the other direction. The excess is the time by which the estimates of the present
+// flows are together too late.
 //
 // The premises are that the sender's rate and window have a minimum (simkernel.Params.MinRateBps), that ACKs
-// are sent first, and that they do not wait for other ACKs. DCQCN's share the queue of data in switches: for
-// DCQCN the second law is not checked.
+// are sent first, and that they do not wait for other ACKs. The ACKs of DCQCN share the queue of data in
+// switches, so the second law is not checked for DCQCN.
 package laws
 
 import (
@@ -55,7 +59,7 @@ const (
 	// tolerancePS covers the rounding of starts and FCTs to ns.
 	tolerancePS = 2 * psPerNS
 
-	// MaterialShare is the part of an FCT from which on a contradiction counts.
+	// MaterialShare is the smallest share of an FCT at which a contradiction counts.
 	MaterialShare = 0.01
 )
 
@@ -67,7 +71,7 @@ type Flow struct {
 	Path           []int32 // link ids; not kept
 }
 
-// A Finding is what contradicts one law.
+// A Finding describes the contradictions of one law.
 type Finding struct {
 	Flows      int64   // that take part in contradictions of more than MaterialShare
 	WorstNS    int64   // the largest contradiction
@@ -98,14 +102,14 @@ type Report struct {
 	Early, Late Finding
 }
 
-// A Checker holds the flows of an estimate against the laws. Its memory grows with the flows that are active
+// A Checker checks the flows of an estimate against the laws. Its memory grows with the flows that are active
 // at a time. It is used by one goroutine at a time: Begin for every run of flows, then Report.
 type Checker struct {
 	net    *topology.Network
 	params simkernel.Params
 	early  earlyCheck
 	late   *lateCheck // nil: not checked
-	// Times count from the start of the first flow: in ps, those of a trace, from 1970 on, would not fit.
+	// Times count from the start of the first flow, because times since 1970 would not fit in ps.
 	firstNS, lastNS int64
 	flows           int64
 	checks          sync.WaitGroup // of the flows of the last Begin
@@ -280,7 +284,7 @@ func (c *earlyCheck) finish() Finding {
 	return c.found
 }
 
-// lateCheck follows which flows are present at each link, by their estimates.
+// lateCheck tracks which flows are present at each link, by their estimates.
 type lateCheck struct {
 	trip   trip
 	links  []presence
@@ -326,8 +330,8 @@ func newLateCheck(n *topology.Network, p simkernel.Params) *lateCheck {
 	return c
 }
 
-// add begins a flow: events up to its start are handled first, then it joins every link of its path and, with
-// its ACKs, of the way back. Flows come in order of their starts.
+// add begins a flow. Events up to its start are handled first, then it joins every link of its path and, with
+// its ACKs, of the reverse path. Flows come in order of their starts.
 func (c *lateCheck) add(f Flow) {
 	t := &c.trip
 	t.set(f.SizeBytes, f.Path)
@@ -362,7 +366,7 @@ func (c *lateCheck) add(f Flow) {
 	c.events.push(end+p.cycle, event{retires, place, 0})
 }
 
-// ackWork is the time to send ACKs of that many packets on a link.
+// ackWork returns the time to send ACKs for a number of packets on a link.
 func (c *lateCheck) ackWork(link int32, packets int64) int64 {
 	return packets * c.trip.links[link].ack
 }
@@ -446,7 +450,7 @@ func (c *lateCheck) ended(id int32, work, now int64) {
 	c.settle(id)
 }
 
-// settle notes an excess when no flow is counted any more.
+// settle records an excess when no flow is counted any more.
 func (c *lateCheck) settle(id int32) {
 	l := &c.links[id]
 	if l.counted == 0 && l.excess > 0 {
@@ -463,7 +467,7 @@ func (c *lateCheck) finish() Finding {
 	return c.found
 }
 
-// presence is what the second law knows of one link. Times are in ps.
+// presence is the state of one link for the second law. Times are in ps.
 type presence struct {
 	flows   int64 // present
 	members int64 // the sum of their places, so that the last one is known
@@ -481,7 +485,7 @@ type presence struct {
 	longest pending
 }
 
-// join adds a flow and returns the one that was alone so far; -1: none was.
+// join adds a flow and returns the one that was alone before, or -1.
 func (l *presence) join(place int32) (other int32) {
 	other = -1
 	if l.flows == 1 {
@@ -492,7 +496,7 @@ func (l *presence) join(place int32) (other int32) {
 	return other
 }
 
-// leave removes a flow and returns the one that is alone now; -1: none is.
+// leave removes a flow and returns the one that is alone now, or -1.
 func (l *presence) leave(place int32) (other int32) {
 	l.flows--
 	l.members -= int64(place)
@@ -533,7 +537,7 @@ func (l *presence) resume(now int64) {
 	}
 }
 
-// touch brings the excess up to date.
+// touch updates the excess to the present time.
 func (l *presence) touch(now int64) {
 	if l.sincePS < 0 {
 		return
@@ -548,7 +552,7 @@ func (l *presence) touch(now int64) {
 	}
 }
 
-// trip is what the packets of a flow need on its path, in ps.
+// trip has the times that the packets of a flow need on its path, in ps.
 type trip struct {
 	net    *topology.Network
 	params simkernel.Params
@@ -609,7 +613,7 @@ func (t *trip) set(sizeBytes int64, path []int32) {
 	t.parts = max(1, min((window+p.PayloadBytes-1)/p.PayloadBytes, t.cycle/gap))
 }
 
-// path returns what the sender knows of a path.
+// path returns the properties of a path that the sender knows.
 func (t *trip) path(links []int32) simkernel.Path {
 	t.alone.Reset(&t.params)
 	for _, id := range links {
@@ -621,7 +625,7 @@ func (t *trip) path(links []int32) simkernel.Path {
 // work is the time to send all packets at a hop.
 func (t *trip) work(hop int) int64 { return (t.packets-1)*t.full[hop] + t.last[hop] }
 
-// sendPS is rounded down; the products of packets fit.
+// sendPS rounds down. The products of packets do not overflow.
 func sendPS(bytes, bps int64) int64 { return bytes * 8_000_000_000_000 / bps }
 
 // A heap holds values by key, the least first.

@@ -123,8 +123,8 @@ func TestThreeFlowsAtOneLink(t *testing.T) {
 	}
 }
 
-// What the packets observe is the wait at the target, and how much it matters is relative to the round
-// trip: 3 waits of 838.4 ns on average, of 4,000 ns of propagation and 2 × (838 + 48) of transmission.
+// Packets observe the wait at the target. Its share is relative to the round trip: 3 waits of 838.4 ns on
+// average, of 4,000 ns of propagation and 2 × (838 + 48) of transmission.
 func TestObservationsOfThreeFlows(t *testing.T) {
 	c := simulateFlows(t, func(o *Options) { o.Detail = Observations }, threeFlows()...)
 	var waits []int64
@@ -197,7 +197,7 @@ func TestCostsOfTasks(t *testing.T) {
 	}
 }
 
-// Cases of fewer than 1,000 packets are not stored: to look them up takes longer than to simulate them.
+// Cases of fewer than 1,000 packets are not stored, because a lookup takes longer than the simulation.
 func TestSmallCasesAreNotCached(t *testing.T) {
 	for packets, want := range map[int64]int64{999: 0, 1000: 2} {
 		store := &mapStore{results: map[CaseKey][]byte{}}
@@ -268,7 +268,7 @@ func TestSourcesOfACase(t *testing.T) {
 	}
 }
 
-// A case leaves out the transmission times of the links that it simulates, and knows the slowest of its path.
+// A case omits the transmission times of the links that it simulates, and has the slowest link of its path.
 func TestRestOfTheRoundTrip(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	n.Links[7].BandwidthBps = 4e10
@@ -300,8 +300,8 @@ func TestRestOfTheRoundTrip(t *testing.T) {
 	}
 }
 
-// A queue of an eighth of the buffer space of a port is recorded, at a switch only. A queue of a packet is
-// the least.
+// A queue of at least an eighth of the buffer space of a port is recorded, but only at a switch. The minimum
+// is a queue of one packet.
 func TestQueuesThatAreRecorded(t *testing.T) {
 	flows := threeFlows()
 	for i := range flows {
@@ -345,8 +345,7 @@ func TestQueuesThatAreRecorded(t *testing.T) {
 	}
 }
 
-// The replay has a row for each flow of a host, whose FCT includes what the feedback says, and in the order
-// of flows.
+// The replay has a row for each flow of a host, in the order of flows, whose FCT includes the feedback.
 func TestReplayOfFeedback(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	m := methodtest.DCTCP(t, n)
@@ -419,8 +418,8 @@ func TestFlowsThatDoNotFinish(t *testing.T) {
 	}
 }
 
-// At a host's uplink, what its ACKs take is a delay of the flow, not a part of its ideal FCT, if the times
-// of ACKs are known.
+// At a host's uplink, the time that its ACKs take is a delay of the flow, not a part of its ideal FCT, if the
+// times of ACKs are known.
 func TestIdealWithoutAcks(t *testing.T) {
 	loads := &route.Loads{Links: make([]route.LinkLoad, 8), Simultaneous: true}
 	loads.Links[0] = route.LinkLoad{Flows: 1, Packets: 10, Bytes: 10_000, BothNS: 8384}

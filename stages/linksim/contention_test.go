@@ -24,8 +24,9 @@ func links(values ...float32) []LinkFeatures {
 	return all
 }
 
-// Each cluster is represented by its most typical link, and a link by itself if that one is too far away:
-// the error of all others depends on this choice. 10% is a distance of 0.0953 in logarithms.
+// Each cluster is represented by its most typical link, or by its first link if the typical one is too far
+// from another one. The error of all others depends on this choice. 10% is a distance of 0.0953 in
+// logarithms.
 func TestRepresentativeIsCentral(t *testing.T) {
 	const limit = 0.09531018
 	for _, c := range []struct {
@@ -66,7 +67,7 @@ func TestRepresentativeIsCentral(t *testing.T) {
 	}
 }
 
-// Text that is not an error above 0 is refused, and what is accepted is written as it is read.
+// Text that is not an error above 0 is refused, and an accepted error is written as it is read.
 func TestClusteringText(t *testing.T) {
 	for text, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "10": 10, "1000%": 10} {
 		c, err := ParseClustering(text)
@@ -99,7 +100,7 @@ func TestContentionOfFewFlows(t *testing.T) {
 		// Each takes twice as long. The second waits behind half a packet of the first: 524 bytes, 419.2 ns.
 		{"two at once", []flow{{1000, 0, 1e10}, {1000, 0, 1e10}}, []want{
 			{1676.8, 0, (2838.4 + 838.4) / 2838.4}, {1676.8, 1, (2838.4 + 838.4 + 419.2) / 2838.4}}},
-		// The third finds a window of 18,000 bytes of one flow too many, and half a packet of both.
+		// The third finds an excess of a window of 18,000 bytes of one flow, and half a packet of both.
 		{"three at once", []flow{{1000, 0, 1e10}, {1000, 0, 1e10}, {1000, 0, 1e10}}, []want{
 			{2515.2, 0, (2838.4 + 2*838.4) / 2838.4}, {2515.2, 1, (2838.4 + 2*838.4 + 419.2) / 2838.4},
 			{2515.2, 2, (2838.4 + 2*838.4 + 838.4 + 14_400) / 2838.4}}},

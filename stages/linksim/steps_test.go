@@ -17,7 +17,7 @@ import (
 )
 
 // What a step reads decides which steps run before it, and what is kept for it. Pass 2 also reads the
-// feedback and which links it may omit; link cases of clusters read which links are represented.
+// feedback and the links that it may omit. Link cases of clusters read the representatives.
 func TestTablesOfSteps(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	for _, c := range []struct {
@@ -56,8 +56,8 @@ func TestTablesOfSteps(t *testing.T) {
 	}
 }
 
-// With clusters, only representatives are simulated: the counters of others are 0, and links with flows
-// belong to one. The costs of tasks, the representatives and the rows agree.
+// With clusters, only representatives are simulated: the counters of other links are 0, and each link with
+// flows belongs to one representative. The costs of tasks, the representatives and the rows agree.
 func TestOnlyRepresentativesAreSimulated(t *testing.T) {
 	n := topologytest.MustClos(t, methodtest.SmallClos())
 	m := methodtest.DCTCP(t, n)

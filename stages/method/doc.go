@@ -20,18 +20,18 @@
 // That is estimator flow. Estimator independent is the paper's. It has one pass, and no feedback and no
 // replay: package independent makes delay distributions by flow size from the hop delays of each link, draws
 // a delay for each hop, and adds up the draws of each flow. With clustering, only one link of each cluster is
-// simulated, and the delays at the others are drawn from the representative's. Estimator exact (package
-// exact) has no link cases.
+// simulated, and the delays at the others are drawn from those of the representative. Estimator exact
+// (package exact) has no link cases.
 //
-// Each estimator lists its steps as data (package step): what each reads and writes, and how it is cut into
-// tasks. Run runs them in memory. Package pipeline makes the stages of its engine from the same steps.
+// Each estimator lists its steps as data (package step): the tables that each reads and writes, and how it is
+// divided into tasks. Run runs them in memory. Package pipeline makes the stages of its engine from the same
+// steps.
 //
-// The parts read and write record batches (schema.Batches, schema.Sink). They do not know files, tasks,
-// workers or retries; package pipeline does. The files that users provide are read by stages/topology,
-// stages/workload and stages/ingest.
+// The parts read and write record batches (schema.Batches, schema.Sink). They do not depend on files, tasks,
+// workers or retries, which package pipeline handles. The files that users provide are read by
+// stages/topology, stages/workload and stages/ingest.
 //
-// A worker object of a part is reusable memory for one goroutine. What it writes is a function of its input
-// alone: it does not depend on partitions, on the order of tasks or on the worker. Random numbers are keyed
-// by seed, purpose and id (stages/rng). The columns that a part reads of a table are the fields of a struct
-// (columns.Each).
+// A worker object of a part is reusable memory for one goroutine. Its output depends only on its input, not
+// on partitions, the order of tasks or the worker. Random numbers are keyed by seed, purpose and id
+// (stages/rng). The columns that a part reads of a table are the fields of a struct (columns.Each).
 package method

@@ -9,7 +9,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A Model is what the steps know of a scenario, except for its flows.
+// A Model is the information about a scenario that all steps share, except for its flows.
 type Model = step.Model
 
 // An Estimate says how slowdowns are estimated.
@@ -23,17 +23,17 @@ type Estimate struct {
 
 // Run estimates the slowdowns of flows, in the order of their starts, in memory.
 //
-// The steps of the estimator come one after the other: that is how the barriers hold. A step that reads hops
-// by link begins when every flow has its path, and a step that adds up the hops of a flow begins when every
-// link is simulated. Within a step, tasks are independent. Package pipeline runs the same steps on many
-// workers, from files to files.
+// The steps of the estimator run one after another, so the barriers hold. A step that reads hops by link
+// begins when every flow has its path, and a step that sums the hops of a flow begins when every link has
+// been simulated. Within a step, tasks are independent. Package pipeline runs the same steps on many workers,
+// from files to files.
 func Run(ctx context.Context, m *Model, e Estimate, flows []workload.Row) (*Tables, error) {
 	written, source, err := begin(flows, max(1, e.Partitions))
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range e.Estimator.Estimator().Plan(m, e.Options, source) {
-		// barrier: the steps before this one have written all that it reads
+		// barrier: the steps before this one have written everything that it reads
 		tasks, err := written.cut(m, s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)

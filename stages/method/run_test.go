@@ -40,7 +40,7 @@ func slowdowns(t *testing.T, found *method.Tables) []tables.SlowdownRow {
 	return rows
 }
 
-// every are the estimates that the laws are tested with.
+// every lists the estimates that the laws are tested with.
 func every() map[string]method.Estimate {
 	all := map[string]method.Estimate{
 		"flow, one pass":         {Estimator: estimators.Flow, Options: step.Options{Passes: 1}},
@@ -52,8 +52,8 @@ func every() map[string]method.Estimate {
 	return all
 }
 
-// Every estimator has one row per flow, in the order of the flows, and no FCT below the ideal one. What the
-// hops of a flow contribute adds up to its delay. The rows do not depend on partitions.
+// Every estimator has one row per flow, in the order of the flows, and no FCT below the ideal one. The
+// contributions of a flow's hops add up to its delay. The rows do not depend on partitions.
 func TestLawsOfEveryEstimator(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -110,7 +110,7 @@ func TestLawsOfEveryEstimator(t *testing.T) {
 	}
 }
 
-// explained is 1 if the delay by a window belongs to no hop, 0 if the hops contribute all of the delay.
+// explained is 1 if the delay by a window belongs to no hop, and 0 if the hops contribute all of the delay.
 func explained(e method.Estimate) int64 {
 	if e.Estimator == estimators.Independent {
 		return 0
@@ -148,8 +148,8 @@ func text(found *method.Tables, table schema.Table) []string {
 	return rows
 }
 
-// Every link has a row in table link_stats, and no more bandwidth is available than it has. Every flow is at
-// every hop of its path once.
+// Every link has a row in table link_stats, and its available bandwidth is at most its bandwidth. Every flow
+// is at every hop of its path once.
 func TestLinksOfEveryEstimator(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -176,8 +176,7 @@ func TestLinksOfEveryEstimator(t *testing.T) {
 	}
 }
 
-// Flows so far apart in time that none delays another finish in their ideal time, at every hop and end to
-// end.
+// Flows that are too far apart in time to delay each other have their ideal FCT, at every hop and end to end.
 func TestSeparateFlowsAreIdeal(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -195,7 +194,7 @@ func TestSeparateFlowsAreIdeal(t *testing.T) {
 	}
 }
 
-// Feedback that is computed and not used would leave the second pass as the first.
+// If the feedback were computed but not used, the second pass would equal the first.
 func TestSecondPassChangesSlowdowns(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)
@@ -217,8 +216,8 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	flows := []workload.Row{{ID: 1, Connection: 1, Src: hosts[0], Dst: hosts[len(hosts)-1], SizeBytes: 200_000}}
 	found := estimate(t, methodtest.Model(t, n, &p), method.Estimate{Estimator: estimators.Flow}, flows)
 	got := slowdowns(t, found)[0]
-	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40
-	// (four times), its ACK 48 and 12. Five packets go every round trip, 200 in all.
+	// Six hops of 1,000 ns each way; a full packet takes 838.4 ns at 10 Gbps (twice) and 209.6 at 40 (four
+	// times), its ACK 48 and 12. Five packets are sent per round trip, 200 in all.
 	roundTrip := 12*1000 + 2*838.4 + 4*209.6 + 2*48 + 4*12
 	want := 39*roundTrip + float64(got.IdealNS) - 195*838.4
 	if math.Abs(float64(got.FCTNS)/want-1) > 0.01 {
@@ -226,9 +225,10 @@ func TestWindowIsChargedOnce(t *testing.T) {
 	}
 }
 
-// Flows of a few packets, whose last packet is short, are as late as in the simulation of the whole network:
-// it takes less time than a full packet on every link, and catches up with the packet ahead of it. Delays by
-// ACKs of the other direction, which a flow has also if it is alone, are left out: up to 10% here.
+// Flows of a few packets, whose last packet is short, are as late as in the simulation of the whole network.
+// The short packet takes less time than a full one on every link, and catches up with the packet ahead of it.
+// Delays by ACKs of the other direction, which a flow also has when it is alone, are excluded. They are up to
+// 10% here.
 func TestShortLastPackets(t *testing.T) {
 	n := methodtest.Clos(t)
 	m := methodtest.DCTCP(t, n)

@@ -16,7 +16,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Tables holds what the steps of an estimate wrote. It implements step.Inputs.
+// Tables holds the tables that the steps of an estimate wrote. It implements step.Inputs.
 type Tables struct {
 	partitions int
 	workload   step.Workload
@@ -52,7 +52,7 @@ func begin(flows []workload.Row, chunks int) (*Tables, *step.Step, error) {
 	return t, source, nil
 }
 
-// begin makes room for what the tasks of a step write.
+// begin makes room for the output of a step's tasks.
 func (t *Tables) begin(s *step.Step, tasks []step.Range) {
 	t.tasks[s] = tasks
 	t.parts[s] = map[string][]*tables.Memory{}
@@ -98,7 +98,7 @@ func (t *Tables) cut(m *Model, s *step.Step) ([]step.Range, error) {
 	return tasks, nil
 }
 
-// Writer returns the last step that writes a table; nil if there is none.
+// Writer returns the last step that writes a table, or nil if there is none.
 func (t *Tables) Writer(table schema.Table) *step.Step {
 	for _, s := range slices.Backward(t.order) {
 		if s.WritesTable(table) {
@@ -108,7 +108,7 @@ func (t *Tables) Writer(table schema.Table) *step.Step {
 	return nil
 }
 
-// Table returns a table as the last step that writes it wrote it; nil if there is none.
+// Table returns a table as its last writer wrote it, or nil if there is none.
 func (t *Tables) Table(table schema.Table) *tables.Memory {
 	writer := t.Writer(table)
 	if writer == nil {
@@ -131,7 +131,7 @@ func (t *Tables) Slowdowns() ([]tables.SlowdownRow, error) {
 	return all, err
 }
 
-// Read streams a table; of several outputs, one after the other. It streams all rows.
+// Read streams a table. Several outputs follow one another. It streams all rows.
 func (t *Tables) Read(_ step.Selection, of ...step.Output) schema.Batches {
 	var all streams
 	for _, o := range of {
@@ -142,7 +142,7 @@ func (t *Tables) Read(_ step.Selection, of ...step.Output) schema.Batches {
 	return &all
 }
 
-// Part streams what a task of a step wrote.
+// Part streams the output of a task of a step.
 func (t *Tables) Part(o step.Output, n int) schema.Batches { return t.sink(o.Step, o.Table, n).Read() }
 
 // Tasks are the tasks of a step.
@@ -151,7 +151,7 @@ func (t *Tables) Tasks(s *step.Step) []step.Range { return t.tasks[s] }
 // Workload describes the flows.
 func (t *Tables) Workload() (step.Workload, error) { return t.workload, nil }
 
-// streams are streams of one table, one after the other.
+// streams are streams of one table, one after another.
 type streams []schema.Batches
 
 func (s *streams) Next(names ...string) (arrow.Record, error) {

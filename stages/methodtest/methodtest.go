@@ -1,4 +1,4 @@
-// Package methodtest has what tests of the parts of the method share.
+// Package methodtest has helpers that tests of the parts of the method share.
 package methodtest
 
 import (

@@ -10,7 +10,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// An event has a time if it begins or ends at one: a scenario without needs no trace to be checked.
+// An event has a time if it begins or ends at one. A scenario without such events can be checked without a
+// trace.
 func TestTimedEvents(t *testing.T) {
 	for _, c := range []struct {
 		from, to int64
@@ -23,7 +24,7 @@ func TestTimedEvents(t *testing.T) {
 	}
 }
 
-// Names of scenarios say what changes, each with its flag.
+// Names of scenarios describe the changes, each with its flag.
 func TestWordsOfChanges(t *testing.T) {
 	text := Text{Balance: "spray", Gap: "1us"}
 	text.Add(Text{Balance: "flowlet", Hash: "ports", Weights: []string{"a:b=2"}, Events: []string{"a:b down"},
@@ -83,8 +84,8 @@ func TestSuggestedTimes(t *testing.T) {
 	}
 }
 
-// Times that do not go together are refused: local repair is faster than routes converge, and each has its
-// least value.
+// Contradictory times are refused: local repair is faster than the convergence of routes, and each has a
+// minimum.
 func TestTimesOfConvergence(t *testing.T) {
 	n := square(t)
 	down := []string{"2:4 down 1ms..2ms"}
@@ -109,7 +110,7 @@ func TestTimesOfConvergence(t *testing.T) {
 	}
 }
 
-// Values at their limits are valid, and those beyond are damaged.
+// Values at their limits are valid. Values beyond them are refused as damaged.
 func TestLimitsOfEvents(t *testing.T) {
 	n := square(t)
 	links := n.LinksBetween(2, 4)

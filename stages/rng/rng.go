@@ -3,9 +3,9 @@
 //	s := rng.New(seed, rng.Bucket, flowID, hop)   // the stream of one draw
 //	delay := delays[s.IntN(len(delays))]
 //
-// A stream needs no shared state and costs a few hashes to create, so each thing has its own: what is drawn
-// for an id does not depend on which worker draws it, on when, or on other draws. Streams with different keys
-// are independent for the purposes of this project. They are not cryptographic.
+// A stream needs no shared state and costs a few hashes to create, so each use has a separate one: a draw for
+// an id does not depend on the worker, the time, or other draws. Streams with different keys are independent
+// for the purposes of this project. They are not cryptographic.
 package rng
 
 import (
@@ -43,7 +43,7 @@ type Stream struct{ state uint64 }
 // weyl is the step of SplitMix64: 2^64 divided by the golden ratio, made odd.
 const weyl = 0x9e3779b97f4a7c15
 
-// mix64 is the finaliser of SplitMix64 (Stafford's variant 13): a bijection in which every input bit flips
+// mix64 is the finalizer of SplitMix64 (Stafford's variant 13): a bijection in which every input bit flips
 // every output bit with a probability near one half.
 func mix64(x uint64) uint64 {
 	x ^= x >> 30

@@ -17,7 +17,7 @@ func TestStreamIsFixed(t *testing.T) {
 	}
 }
 
-// No two streams of neighbouring keys have a number in common.
+// No two streams of neighboring keys have a number in common.
 func TestStreamsDiffer(t *testing.T) {
 	seen := map[uint64]bool{}
 	for seed := range uint64(3) {

@@ -7,7 +7,7 @@ import (
 )
 
 // The generator is SplitMix64: with the key 0, its first numbers are those of the reference implementation
-// (prng.di.unimi.it/splitmix64.c). Numbers by index are the same numbers.
+// (prng.di.unimi.it/splitmix64.c). Numbers by index equal those of the stream.
 func TestGeneratorIsSplitMix64(t *testing.T) {
 	s := Stream{}
 	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
@@ -63,7 +63,7 @@ func TestDrawsOfAKnownNumber(t *testing.T) {
 	s.IntN(0)
 }
 
-// The logarithm in Normal would be infinite if a number could be 0: this key's first number is.
+// The logarithm in Normal would be infinite if a number could be 0. The first number of this key is 0.
 func TestNormalIsFinite(t *testing.T) {
 	const key = 1<<64 - weyl
 	s := Stream{key}
@@ -77,7 +77,7 @@ func TestNormalIsFinite(t *testing.T) {
 	}
 }
 
-// A name's key is FNV-1a of its bytes and its length. Names that differ in length only have other keys.
+// A name's key is FNV-1a of its bytes and its length. Names that differ only in length have different keys.
 func TestNamesHaveKeysOfFNV(t *testing.T) {
 	for _, name := range []string{"", "web", "storage", "\xff"} {
 		h := fnv.New64a()

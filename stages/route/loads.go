@@ -12,7 +12,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// LinkLoad is what one link carries: its flows, and when the first and the last of them start.
+// LinkLoad is the load of one link: its flows, and when the first and the last of them start.
 type LinkLoad struct {
 	Flows        int64 `col:"flows"`
 	Bytes        int64 `col:"bytes"`

@@ -135,9 +135,8 @@ func TestLoadsOfChunks(t *testing.T) {
 	}
 }
 
-// Ranges of links have about the same number of packets, those of links that count. Without a number,
-// ranges have 500,000 flows, but there are at least 16, and more flows in each if there would be more than
-// 64.
+// Ranges of links have about the same number of packets on the links that count. Without a given number,
+// ranges have 500,000 flows. There are at least 16 ranges, and at most 64, which then have more flows.
 func TestRangesOfLinks(t *testing.T) {
 	loads := func(links int, flows, packets int64) *Loads {
 		return &Loads{Links: slices.Repeat([]LinkLoad{{Flows: flows, Packets: packets}}, links)}
@@ -182,7 +181,7 @@ func TestRangesOfLinks(t *testing.T) {
 	}
 }
 
-// A round trip is that of a full packet and its ACK: 2 × (1,000 + 838 + 48) ns by one link and its reverse.
+// A round trip is that of a full packet and its ACK: 2 × (1,000 + 838 + 48) ns for one link and its reverse.
 func TestRoundTripOfAPath(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	p := simkernel.DefaultParams()
@@ -223,7 +222,8 @@ func TestLargestFlow(t *testing.T) {
 	}
 }
 
-// A compute step has no hops. A flow of no bytes to another host is an error, also if compute steps are not.
+// A compute step has no hops. A flow of no bytes to another host is an error, even if compute steps are
+// allowed.
 func TestComputeSteps(t *testing.T) {
 	for _, c := range []struct {
 		src, dst int32

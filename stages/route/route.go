@@ -225,7 +225,7 @@ func (c *chunk) sortByLink() {
 	}
 }
 
-// IsUnreachable reports whether an error says that a flow has no path.
+// IsUnreachable reports whether an error means that a flow has no path.
 func IsUnreachable(err error) bool {
 	var unreachable *topology.UnreachableError
 	return errors.As(err, &unreachable)

@@ -49,9 +49,9 @@ func smallFlows(sizes ...int64) slowdown.Chunk {
 
 var smallPath = []int32{0, 7} // of these flows
 
-// What a flow loses is divided by hand: first the waits of its last packet, in the order of the path, then
-// the window, then the rest by marks. If a share were wrong, the shares would still add up, so that only
-// figures show it.
+// The delay of a flow is divided by hand: first the waits of its last packet, in the order of the path, then
+// the window, then the rest by marks. Wrong shares would still have the right sum, so only exact numbers
+// reveal them.
 func TestSharesOfADelay(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	// A window of 2 packets on a path whose round trip takes 4,000 + 2 × (838 + 48) ns. 5 packets make two
@@ -135,7 +135,7 @@ func TestRowsOfAChunk(t *testing.T) {
 	}
 }
 
-// A chunk whose flows are not those that were routed would get the results of others.
+// If a chunk did not have the flows that were routed, its flows would get the results of others.
 func TestChunksOfOtherLengths(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	none := func(*slowdown.Writer) slowdown.Estimate {
@@ -160,7 +160,7 @@ func TestChunksOfOtherLengths(t *testing.T) {
 	if err == nil || err.Error() != "flow 1: no estimate" {
 		t.Errorf("error %v", err)
 	}
-	// Estimates that nobody asks for contributions of have none.
+	// Estimates without requested contributions have none.
 	w := slowdown.NewWriter(m)
 	if err := w.Write(t.Context(), smallFlows(10), slowdown.Sink{Slowdowns: &tables.Memory{}},
 		none(w)); err != nil {
@@ -175,8 +175,7 @@ func TestChunksOfOtherLengths(t *testing.T) {
 	}
 }
 
-// Waits of a window are those of a path, so a writer that stays at the path of the flow before would be
-// wrong.
+// Delays by windows depend on the path, so a writer must not reuse the path of the previous flow.
 func TestPathsChange(t *testing.T) {
 	w := slowdown.NewWriter(&step.Model{Network: topologytest.SmallNetwork(t),
 		Params: simkernel.DefaultParams()})
@@ -189,7 +188,8 @@ func TestPathsChange(t *testing.T) {
 	}
 }
 
-// Rows of hops may come in any order and more than once. What is missing or not on the path is an error.
+// Rows of hops may come in any order and more than once. A missing hop, and one that is not on the path, are
+// errors.
 func TestHopIndex(t *testing.T) {
 	var x slowdown.HopIndex
 	begin := func() { x.Begin(schema.HopDelays, 10, 3) }

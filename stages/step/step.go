@@ -5,7 +5,7 @@
 //	                                                                          └─► pipeline: files, workers, repair
 //
 // A step begins when everything that it reads is complete; this is the barrier. Its tasks are independent of
-// each other. The rows that it writes do not depend on how it is cut.
+// each other. The rows that it writes do not depend on how it is divided.
 package step
 
 import (
@@ -106,22 +106,22 @@ func takeIdle[M any](idle chan M, newMemory func() (M, error)) (M, error) {
 // A Range is rows Lo to Hi-1 of table flows, or links Lo to Hi-1.
 type Range struct{ Lo, Hi int64 }
 
-// By says what a step is cut by.
+// By specifies what a step is divided by.
 type By uint8
 
 const (
 	// Whole steps have one task.
 	Whole By = iota
-	// ByFlows cuts a step by the chunks of table flows: one task for each part that was written.
+	// ByFlows divides a step by the chunks of table flows: one task for each part that was written.
 	ByFlows
-	// ByLinks cuts a step into ranges of links with about the same number of packets.
+	// ByLinks divides a step into ranges of links with about the same number of packets.
 	ByLinks
-	// LikeStep cuts a step like the step that wrote Cut.Of. Each task reads what the task with the same
+	// LikeStep divides a step like the step that wrote Cut.Of. Each task reads what the task with the same
 	// number wrote.
 	LikeStep
 )
 
-// A Cut says how a step is cut into tasks.
+// A Cut specifies how a step is divided into tasks.
 type Cut struct {
 	By By
 	// Of is the table that the cut depends on. For ByLinks it is the load of each link. For LikeStep it is a

@@ -12,8 +12,8 @@ import (
 	"parsimon/simkernel/network"
 )
 
-// Tasks that run one after the other share memory. A task that runs at the same time has its own. What a
-// failed task leaves behind is not used again.
+// Tasks that run one after the other share memory. A task that runs at the same time has its own. The memory
+// of a failed task is not reused.
 func TestMemoryOfTasks(t *testing.T) {
 	made := 0
 	newMemory := func() (*int, error) { made++; return new(int), nil }
@@ -58,8 +58,8 @@ func TestMemoryOfTasks(t *testing.T) {
 	}
 }
 
-// A plan says who owns each step, so that estimates share what steps of the same estimator wrote. Without a
-// number of passes, the estimator's default applies, and the owner states it.
+// A plan states the owner of each step, so that estimates share the output of steps of the same estimator.
+// Without a number of passes, the estimator's default applies, and the owner states it.
 func TestOwnersOfAPlan(t *testing.T) {
 	flows := &Step{Name: "generate"}
 	shared := &Owner{Estimator: "other"}

@@ -156,6 +156,6 @@ var (
 	Slowdowns        = columns.TableOf[SlowdownRow](schema.Slowdowns)
 )
 
-// SmallBatch is the number of flows or hops that are read or written at a time. So few are still in the
+// SmallBatch is the number of flows or hops that are read or written at a time. So few rows are still in the
 // processor's second-level cache when the next step or the sink reads them.
 const SmallBatch = 4_096

@@ -269,7 +269,7 @@ func (b *fabricBuilder) torus() string {
 	return ""
 }
 
-// A ClosSpec describes a three-tier data centre as in the paper's evaluation (§4.1, based on Meta's fabric).
+// A ClosSpec describes a three-tier data center as in the paper's evaluation (§4.1, based on Meta's fabric).
 // The hosts of a top-of-rack switch (ToR) form a rack. Racks that are joined by fabric switches, one per
 // plane, form a pod. Pods are joined by spine switches: every spine of a plane has a cable to the fabric
 // switch of that plane in every pod.

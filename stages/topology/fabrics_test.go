@@ -109,7 +109,7 @@ func TestFabrics(t *testing.T) {
 	}
 }
 
-// Errors name what a fabric cannot have.
+// Errors name impossible sizes of a fabric.
 func TestFabricErrors(t *testing.T) {
 	for want, s := range map[string]*FabricSpec{
 		`kind is "mesh", want dragonfly, dual-plane`:     fabric("mesh", 1),

@@ -475,7 +475,7 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 // consist of hosts of the network, and no host is in two groups.
 //
 // The cost is one traversal of the network for each set of switches that hosts of a group are attached to
-// (one per rack of a data centre).
+// (one per rack of a data center).
 func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) []float64 {
 	parts := names.Of(groups, r.partition)
 	w := &spreader{r: r, load: make([]float64, len(r.Net.Links)), mass: make([]float64, r.switches)}

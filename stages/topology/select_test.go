@@ -40,8 +40,8 @@ func TestNumbersThatAreNamesAndIDs(t *testing.T) {
 	}
 }
 
-// Draws of failed cables differ until all cables were drawn. Draws 5 and 9 were the same cable, so that ten
-// draws said less than they seemed to.
+// Draws of failed cables differ until all cables were drawn. Draws 5 and 9 were once the same cable, so ten
+// draws had fewer different cables than they seemed to have.
 func TestDrawsAreDifferentUntilAllAreDrawn(t *testing.T) {
 	n := MustClos(t, ClosSpec{Pods: 1, RacksPerPod: 3, HostsPerRack: 1, Planes: 2, SpinesPerPlane: 1,
 		HostBps: 1e10, FabricBps: 1e10, HostDelayNS: 1000, FabricDelayNS: 1000})

@@ -92,11 +92,11 @@ func (s SpeedOrShare) Of(bps int64) int64 {
 	return s.BandwidthBps + int64(math.Round(min(s.Share*float64(bps), 1<<62)))
 }
 
-// nsPerMetre is the propagation delay of copper and fibre, at about two thirds of the speed of light.
+// nsPerMetre is the propagation delay of copper and fiber, at about two thirds of the speed of light.
 const nsPerMetre = 5
 
 // LengthDelay returns the propagation delay of a length, in ns. A plain number is in the given unit or, if
-// that is empty, in metres.
+// that is empty, in meters.
 func LengthDelay(text, unit string) (int64, error) {
 	if strings.Trim(text, "0123456789.eE+-") == "" {
 		text += unit

@@ -22,7 +22,8 @@ func TestParseSpeed(t *testing.T) {
 	}
 }
 
-// Without it, the error for a speed of 0 asks for a unit, and with a unit it is out of range.
+// Without ErrZeroSpeed, the error for a speed of 0 would ask for a unit and, with a unit, report that it is
+// out of range.
 func TestZeroSpeed(t *testing.T) {
 	for _, text := range []string{"0", "0G", "0.0", "0Mbps"} {
 		_, err := ParseSpeed(text)

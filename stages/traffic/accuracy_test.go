@@ -143,8 +143,8 @@ func applications(t *testing.T) []application {
 	return all
 }
 
-// The table states how far p99 of an application's requests is from the truth, for sizes that are known,
-// unknown and wrong. If the sizes and the bursts are known, the models must be accurate.
+// The table shows the error of the p99 of an application's requests for known, unknown and wrong sizes. If
+// the sizes and the bursts are known, the models must be accurate.
 func TestAccuracyOfModels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: make test runs it")

@@ -383,7 +383,7 @@ func TestTooManyFlowsAreRefused(t *testing.T) {
 	}
 }
 
-// A rule that means nothing must not be treated as another one.
+// An invalid rule must not be treated as a valid one.
 func TestParseRule(t *testing.T) {
 	named := func(name string) (*workload.SizeCDF, error) {
 		if name != "cache" {

@@ -47,8 +47,7 @@ func rowOf(r workload.Row) columns.Row {
 	return row
 }
 
-// All text columns of a flow are labels, and those that are cloned do not change with the memory that they
-// were in.
+// All text columns of a flow are labels. Clones do not change when the memory of the originals is reused.
 func TestLabelsClone(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[workload.Row]()) {
 		if f.Type.Kind() != reflect.String {
@@ -67,7 +66,8 @@ func TestLabelsClone(t *testing.T) {
 	}
 }
 
-// The changed flows are the same as ever: services that are copied, thinned out and moved.
+// The changes of flows are the same as in earlier versions, for services that are copied, thinned out and
+// moved.
 func TestChangeFlows(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))
 	services := mixedWorkload(t, 30_000)
@@ -104,7 +104,7 @@ func TestChangeFlows(t *testing.T) {
 		t.Errorf("%d flows: digest %s, want %s", len(out.Rows), got, want)
 	}
 
-	// Hosts that come to share one are noted.
+	// A note reports that hosts move to fewer ones.
 	changes = workload.FlowChanges{Move: map[string][]int{"hadoop": {1}}}
 	notes, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, &flowTable{T: t})
 	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "hadoop moves from ") ||
@@ -112,7 +112,7 @@ func TestChangeFlows(t *testing.T) {
 		t.Errorf("%q, %v", notes, err)
 	}
 
-	// All services that are not named, together.
+	// All services that are not named are scaled together.
 	out = &flowTable{T: t}
 	changes = workload.FlowChanges{Scale: map[string]float64{"db": 0, workload.OtherServices: 2}}
 	if _, err := workload.ChangeFlows(t.Context(), n, changes, 7, open, out); err != nil {

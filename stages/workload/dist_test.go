@@ -47,7 +47,8 @@ func TestSizesOfAllQuantiles(t *testing.T) {
 	}
 }
 
-// Sizes increase with the quantile, are at least 1, and the fraction of sizes up to a point is the point's.
+// Sizes increase with the quantile and are at least 1. The fraction of sizes up to a point is that of the
+// point.
 func TestShippedSizes(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
 		c := shippedSizes(t, name)
@@ -86,7 +87,8 @@ func TestShippedSizes(t *testing.T) {
 	}
 }
 
-// The shipped distributions are a coarse reading of the published figures. A finer reading must be near.
+// The shipped distributions are a coarse reading of the published figures. A finer reading must be close to
+// it.
 func TestShippedSizesAreClose(t *testing.T) {
 	for _, name := range []string{"webserver", "cachefollower", "hadoop"} {
 		ours := shippedSizes(t, name)
@@ -99,7 +101,7 @@ func TestShippedSizesAreClose(t *testing.T) {
 			t.Errorf("%s: mean %.0f, the finer reading has %.0f", name, ours.Mean(), theirs.Mean())
 		}
 		for q := 0.05; q < 0.99; q += 0.005 {
-			// Three points of percent either way.
+			// The limit is three percentage points.
 			s := ours.Size(q)
 			if s < theirs.Size(max(0, q-0.03)) || s > theirs.Size(min(0.9999, q+0.03)) {
 				t.Errorf("%s: quantile %.3f is %d, the finer reading has %d", name, q, s, theirs.Size(q))

@@ -68,8 +68,8 @@ func TestGenerateKeepsItsWord(t *testing.T) {
 	}
 }
 
-// Inter-arrival times are log-normal with the given mean and shape, sizes have the distribution's mean, racks
-// get their weights and the hosts of a rack equal parts.
+// Inter-arrival times are log-normal with the given mean and shape, and sizes have the mean of the
+// distribution. Racks have their weights, and the hosts of a rack have equal parts.
 func TestGenerateDistributions(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
 	m := mustMatrix(t, workload.MatrixHadoop, 2, 16)
@@ -186,12 +186,12 @@ func TestGenerateIsReproducible(t *testing.T) {
 	if slices.Equal(a.Start, c.Start) || slices.Equal(a.Src, c.Src) {
 		t.Error("another seed gave the same flows")
 	}
-	// More flows: the same ones first.
+	// A workload with more flows begins with the same ones.
 	d, _ := mustGenerate(t, n, mixedWorkload(t, 70_000), 1)
 	if !slices.Equal(a.Start, d.Start[:30_000]) || !slices.Equal(a.Size, d.Size[:30_000]) {
 		t.Error("asking for more flows changed the first")
 	}
-	// By duration: those that start before its end.
+	// With a duration, the workload has the flows that start before its end.
 	w := mixedWorkload(t, 0)
 	w.DurationNS = d.Start[50_000]
 	e, _ := mustGenerate(t, n, w, 1)
@@ -199,7 +199,7 @@ func TestGenerateIsReproducible(t *testing.T) {
 	if k > 50_000 || !slices.Equal(e.Start, d.Start[:k]) || d.Start[k] < w.DurationNS {
 		t.Errorf("%d flows before %d ns", k, w.DurationNS)
 	}
-	// Without a service, the others draw the same pairs and sizes.
+	// If a service is removed, the others draw the same pairs and sizes.
 	alone := mixedWorkload(t, 5_000)
 	alone.Services = alone.Services[1:2]
 	f, _ := mustGenerate(t, n, alone, 1)

@@ -40,7 +40,8 @@ func pairService(t testing.TB, name, twinOf string, pairs ...[2]int32) workload.
 	return workload.Service{Name: name, TwinOf: twinOf, Pairs: pairs, Sizes: sizes, Poisson: true, Share: 1}
 }
 
-// Pairs carry their share and other links nothing; a twin has the flows of its twin between its own hosts.
+// Pairs have their share of the load, and other links have none. A twin has the flows of the other service
+// between its own hosts.
 func TestPairsAndTwins(t *testing.T) {
 	n := parkingLot(t)
 	w := &workload.Workload{MaxLoad: 0.5, Flows: 40_000, Services: []workload.Service{
@@ -49,7 +50,8 @@ func TestPairsAndTwins(t *testing.T) {
 		pairService(t, "two", "one", [2]int32{3, 4}, [2]int32{4, 3}),
 	}}
 	got, plan := mustGenerate(t, n, w, 3)
-	// Main is a third of the bytes and half of each pair of the others: 7→8 carries main and half of one.
+	// Service main has a third of the bytes, and each pair of the other services has a sixth: 7→8 carries
+	// main and one of these pairs.
 	for _, c := range []struct {
 		a, b int32
 		want float64
@@ -82,8 +84,8 @@ func TestPairsAndTwins(t *testing.T) {
 	}
 }
 
-// Inter-arrival times of a Poisson process: the given mean, its square as variance, and a fraction of e^-1
-// above the mean.
+// Inter-arrival times of a Poisson process have the given mean, its square as variance, and a fraction of
+// e^-1 above the mean.
 func TestPoissonArrivals(t *testing.T) {
 	n := parkingLot(t)
 	const flows = 200_000

@@ -57,7 +57,7 @@ func shapeOf(m *workload.Matrix, pods int) (s matrixShape) {
 	return s
 }
 
-// The properties of the paper's three clusters on which link loads depend.
+// Matrices have the properties of the paper's three clusters on which link loads depend.
 func TestMatrixKinds(t *testing.T) {
 	for _, size := range [][2]int{{2, 16}, {8, 48}} {
 		pods := size[0]
@@ -94,7 +94,7 @@ func TestMatrixKinds(t *testing.T) {
 	}
 }
 
-// Compared with the published matrices: the same order of magnitude in all of these properties.
+// All of these properties have the same order of magnitude as in the published matrices.
 func TestMatrixKindsAreClose(t *testing.T) {
 	for kind, file := range map[string]string{workload.MatrixDatabase: "cluster_a_2_16.json",
 		workload.MatrixWebServer: "cluster_b_2_16.json", workload.MatrixHadoop: "cluster_c_2_16.json"} {

@@ -54,7 +54,7 @@ type coverageCount struct {
 	width     float64 // sum of the intervals' widths, relative to their estimates
 }
 
-// A coverageDraw has the intervals of one drawn workload, and those by the drawn delays alone.
+// A coverageDraw has the intervals of one drawn workload, and those computed from the drawn delays alone.
 type coverageDraw struct{ intervals, drawn []confidence.Interval }
 
 // measureCoverage prints how often the intervals of estimator independent contain the mean of other draws.

@@ -6,8 +6,9 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// Intervals of independent must contain what other traffic of the same kind has. By the drawn delays alone,
-// which are independent of each other, they did so in a quarter of the cases. make independent-coverage measures all kinds.
+// Intervals of independent must contain the percentiles of other traffic of the same kind. Intervals from the
+// drawn delays alone, which are independent of each other, contained them in a quarter of the cases. make
+// independent-coverage measures all kinds.
 func TestIntervalsOfIndependentCoverOtherDraws(t *testing.T) {
 	draws := 12
 	if testing.Short() {

@@ -57,8 +57,8 @@ func measureForecast(ctx context.Context, b *bench) {
 	b.printf("\nMean size of the error of processor time %s, largest %s (%s).", share(mean), share(worst), name)
 }
 
-// forecastScenarios returns shipped scenarios of many kinds, and made ones that are hard to predict: tiny
-// networks, idle ones, long cables, and bursts of flows that start together.
+// forecastScenarios returns shipped scenarios of many kinds, and constructed ones that are hard to predict:
+// tiny networks, idle ones, long cables, and bursts of flows that start together.
 func (b *bench) forecastScenarios() (all []source) {
 	names := b.names([]string{"held-out/microbursts"}, []string{
 		"small", "wan", "two-jobs", "fabrics", "accuracy/incast", "constants/jumbo-9000", "held-out/100g",

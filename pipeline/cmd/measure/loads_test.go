@@ -8,13 +8,13 @@ import (
 	"parsimon/pipeline/scenario"
 )
 
-// maxLoadError is how far the load of the busiest link of a shipped scenario may be from the one asked for,
-// as a fraction of it.
+// maxLoadError is the largest accepted error of the load of a shipped scenario's busiest link, relative to
+// the requested load.
 const maxLoadError = 0.1
 
-// A shipped scenario that asks for 70% of the busiest link must not offer it 140%: pages would then compare
-// estimates of an overloaded network with the paper's of a loaded one. The load is that of column load: bytes
-// without headers.
+// A shipped scenario that requests 70% on the busiest link must not offer it 140%. Otherwise, pages would
+// compare estimates of an overloaded network with the paper's estimates of a loaded one. The load is that of
+// column load: bytes without headers.
 func TestShippedScenariosHaveTheLoadThatTheyAskFor(t *testing.T) {
 	drawn := 0
 	for _, name := range datasets.Names(datasets.Scenarios) {
@@ -28,7 +28,7 @@ func TestShippedScenariosHaveTheLoadThatTheyAskFor(t *testing.T) {
 	}
 }
 
-// The sweeps of the sensitivity scenario ask for 30, 50 and 70%. Its load must come out at each of their
+// The sweeps of the sensitivity scenario ask for 30, 50 and 70%. The load must be correct for each of their
 // settings.
 func TestSensitivitySweepsHaveTheLoadThatTheyAskFor(t *testing.T) {
 	for _, oversubscription := range []string{"1", "2", "4"} {

@@ -662,7 +662,7 @@ func otherKinds(*bench) []string {
 }
 
 // compare prints the errors of several estimates of each scenario: for the slowdown percentiles of all flows,
-// for p99 by flow size, and beside the warnings of the estimate.
+// for p99 by flow size, and next to the warnings of the estimate.
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows "+
 		"or fewer. "+

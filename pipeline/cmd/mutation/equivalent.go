@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An equivalent is a change that no test can find, because the program does the same with it. The tool
+// An equivalent is a change that no test can find, because the program behaves the same with it. The tool
 // leaves it out.
 type equivalent struct {
 	file string // the end of its path

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// If a mutant that tests find were called alive, or one that they do not find killed, the score would say
-// nothing. The package under test has a function that is tested, one that is run but not checked, one that
-// is never run, an addition of texts, whose subtraction does not compile, and functions of every form:
-// copies of most of them can be called.
+// If a mutant that tests find were called alive, or one that they do not find killed, the score would be
+// meaningless. The package under test has functions that are tested, run but not checked, and never run. It
+// has an addition of texts, whose subtraction does not compile, and functions of every form. Copies of most
+// of them can be called.
 func TestVerdicts(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -97,7 +97,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// An entry of the list whose line has changed would hide nothing, and stay for ever.
+// An entry of the list whose line has changed would have no effect, and stay forever.
 func TestEquivalentsExist(t *testing.T) {
 	for _, e := range equivalents {
 		source, err := os.ReadFile(filepath.Join("..", "..", "..", e.file))

@@ -30,7 +30,7 @@ type site struct {
 	in          *function
 }
 
-// A function is a function of which a copy with a change can stand beside the original.
+// A function is a declared function of which a changed copy can exist beside the original.
 type function struct {
 	begin, name, body, end int // offsets in the file
 	title                  string

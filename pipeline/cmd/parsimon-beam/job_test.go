@@ -102,8 +102,8 @@ func beamJob(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// locally does in this process what a command line asks for, but for the lake. It returns the estimate,
-// closed, and the digests of its tables.
+// locally runs a command line in this process, in a separate lake. It returns the closed estimate, and the
+// digests of its tables.
 func locally(t *testing.T, file string, args ...string) (run *pipeline.Estimation, want map[string]string) {
 	t.Helper()
 	lake := t.TempDir()
@@ -157,8 +157,8 @@ func sameRows(t *testing.T, when, lake string, want map[string]string) {
 	}
 }
 
-// A job on Prism writes the same rows of every table as a local run, also where half of its tasks are done
-// already.
+// A job on Prism writes the same rows of every table as a local run, also if half of its tasks are already
+// done.
 func TestSameRowsOnPrism(t *testing.T) {
 	file := tinyScenario(t)
 	for _, by := range [][]string{
@@ -190,7 +190,7 @@ func TestSameRowsOnPrism(t *testing.T) {
 	}
 }
 
-// What a job cannot do is reported before it begins. A damaged table is made again; flows that are gone are
+// A job that cannot run is refused before it begins. A damaged table is recomputed. Missing flows are
 // reported by the stage that needs them.
 func TestJobErrors(t *testing.T) {
 	file, lake := tinyScenario(t), t.TempDir()

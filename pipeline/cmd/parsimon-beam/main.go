@@ -1,22 +1,22 @@
 // Command parsimon-beam estimates a scenario on many machines with Apache Beam: the stages of "parsimon run",
 // with equal rows, in the same lake.
 //
-// Flows are generated where the command runs, since they are one stream. One Beam pipeline then does all
+// Flows are generated where the command runs, because they are one stream. One Beam pipeline then does all
 // other stages. Its elements are task numbers only: data stays in the lake, on a path that all workers share.
 // Each step of the estimate (engine.TaskRunner.Steps; a pass of estimator flow has two) adds to it
 //
 //	group ─► plan ─► reshuffle ─► do ─┬─► group ─► plan ─► …
 //	            └── noTask ───────────┘
 //
-// plan cuts the step into tasks and emits the numbers of those that are not done, the costliest first. do
-// does one task on any worker and emits its number. group, a GroupByKey on a single key, emits nothing before
+// plan divides the step into tasks and emits the numbers of those that are not done, the costliest first. do
+// runs one task on any worker and emits its number. group, a GroupByKey on a single key, emits nothing before
 // all tasks of the step are done: it is the barrier that the method needs between two steps. plan also emits
 // noTask, so that a step without tasks left is followed by the next.
 //
-// All steps are in one pipeline, so that the job continues without the machine that submitted it, the binary
-// is staged once, and a runner that restarts the job continues where it stopped: a task that is done has its
-// record in the lake. A failed task, a lost worker and a task that two workers do at once need no code here
-// (engine.TaskRunner).
+// All steps are in one pipeline. The job therefore continues without the machine that submitted it, and the
+// binary is staged once. A runner that restarts the job continues where it stopped, because a task that is
+// done has its record in the lake. A failed task, a lost worker and a task that two workers run at once need
+// no code here (engine.TaskRunner).
 //
 // The command is a separate module, because Beam adds 58 modules and would raise 14 that parsimon uses.
 package main
@@ -55,7 +55,7 @@ import (
 	"parsimon/stages/linksim"
 )
 
-// A Job is what workers need of an estimate. Beam serialises it as JSON with the pipeline.
+// A Job has the properties of an estimate that workers need. Beam serializes it as JSON with the pipeline.
 type Job struct {
 	Lake       string // a path that all workers share
 	Scenario   string // the id of a scenario whose flows the lake holds
@@ -67,7 +67,7 @@ type Job struct {
 	Keep       bool // keep temporary tables
 }
 
-// variant parses how the estimate is made.
+// variant parses the variant of the estimate.
 func (j Job) variant() (v pipeline.Variant, err error) {
 	v.Passes = j.Passes
 	if v.Estimator, err = estimators.Parse(j.Estimator); err != nil {
@@ -79,7 +79,7 @@ func (j Job) variant() (v pipeline.Variant, err error) {
 	return v, err
 }
 
-// settings returns what does not change the rows.
+// settings returns the settings that do not affect rows.
 func (j Job) settings() (o pipeline.Settings) {
 	o.Workers, o.Partitions, o.Keep = j.Workers, j.Partitions, j.Keep
 	return o

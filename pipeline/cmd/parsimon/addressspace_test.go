@@ -12,8 +12,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// Under a limit of the address space that the Go runtime cannot start or work in, the program says so. This
-// is the test program itself.
+// If the address space is too small for the Go runtime, the program reports that. This is the test program
+// itself.
 func TestLimitedAddressSpace(t *testing.T) {
 	for _, kib := range []string{"200000", "700000", "1000000", "2000000"} {
 		out, err := exec.Command("sh", "-c", `ulimit -v "$0" && exec "$1" -test.run '^$'`, kib,
@@ -27,7 +27,7 @@ func TestLimitedAddressSpace(t *testing.T) {
 }
 
 // The default memory limit fits into a limited address space. 2 GiB more than parsimon needs to start leave 3
-// GiB beside what it reserves at rest.
+// GiB beyond its reservations at rest.
 func TestMemoryOfAddressSpace(t *testing.T) {
 	const child = "PARSIMON_TEST_ADDRESS_SPACE"
 	if os.Getenv(child) != "" {

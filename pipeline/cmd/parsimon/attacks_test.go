@@ -16,7 +16,7 @@ import (
 	"parsimon/schema"
 )
 
-// An empty name is an error of every command, as that of a variable that is not set.
+// Every command refuses an empty name, such as that of an unset variable.
 func TestEmptyNames(t *testing.T) {
 	withViews(t)
 	r := tinyLake(t)
@@ -40,7 +40,7 @@ func TestEmptyNames(t *testing.T) {
 	}
 }
 
-// rm takes whole names only, and a workload is known by its whole name.
+// rm accepts only complete names, and a workload is found by its complete name.
 func TestWholeNames(t *testing.T) {
 	withViews(t)
 	long(t)
@@ -63,8 +63,8 @@ func TestWholeNames(t *testing.T) {
 		failure{exitFailed, `no workload "prod"`, []string{"rm", "--workload", "prod", "--lake", tr.lake}})
 }
 
-// What a flag names is replaced only if it is a regular file that belongs to no lake, and is checked before
-// the work.
+// A file that a flag names is replaced only if it is a regular file outside of lakes. This is checked before
+// the work begins.
 func TestOutputs(t *testing.T) {
 	withViews(t)
 	t.Parallel()
@@ -146,7 +146,7 @@ func TestOutputs(t *testing.T) {
 	must(t, append(report, filepath.Join(r.lake, "report.html"))...) // beside the lake's own files
 }
 
-// Prometheus refuses a file with two samples of the same labels, and knows three escapes.
+// Prometheus refuses a file with two samples of the same labels, and has three escapes.
 func TestMetricsAreReadable(t *testing.T) {
 	m := metrics{file: "a\t\"é\\.prom"}
 	m.about()
@@ -212,7 +212,7 @@ func TestOtherSchemaVersion(t *testing.T) {
 	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "1", "-q")
 }
 
-// A scenario of another version of the method is read with a notice, and is not taken for one of this
+// A scenario of another version of the method is read with a notice, and is not treated as one of this
 // version.
 func TestOtherMethodVersion(t *testing.T) {
 	withViews(t)
@@ -236,8 +236,8 @@ func TestOtherMethodVersion(t *testing.T) {
 	must(t, "rm", "tiny", "--lake", r.lake)
 }
 
-// A byte that rots in a file whose inode, time and size stay is damage for every reader, and a run makes it
-// again.
+// If a byte changes in a file whose inode, time and size stay the same, every reader finds the damage, and a
+// run repairs it.
 func TestRottenBytes(t *testing.T) {
 	withViews(t)
 	t.Parallel()
@@ -279,7 +279,8 @@ func TestRottenBytes(t *testing.T) {
 	contains(t, must(t, "status", "--lake", r.lake), "complete  tiny")
 }
 
-// A flow of more packets than a simulation can count, and a path of more hops, are errors before the work.
+// A flow of more packets than a simulation can count, and a path of more hops, are refused before the work
+// begins.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -98,10 +98,11 @@ func FuzzParseLinkCase(f *testing.F) {
 	})
 }
 
-// The answers of the reference link simulator. It adds the window's increment even on the ACK that
-// cuts the rate, counts the packets of a flow's first window as those of every other, and cuts a
-// packet to what the window leaves open; the kernel does none of it, like the paper's ns-3. It also
-// rounds serialisation to whole ns. All but the pooled p90 (-1.03%) are within 1% all the same.
+// These are the results of the reference link simulator. That simulator adds the window's increment even on
+// the ACK that cuts the rate, counts the packets of a flow's first window like those of every other, and
+// truncates a packet to the free part of the window. The kernel does none of this, like the paper's ns-3. The
+// reference also rounds transmission times to whole ns. Nevertheless, all but the pooled p90 (-1.03%) are
+// within 1%.
 func TestKernelAgreesWithReference(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "..", "shared", "reference", "links")
 	if _, err := os.Stat(dir); err != nil {

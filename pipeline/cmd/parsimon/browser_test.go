@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// chromium finds the browser, and installs it where the machine lacks it.
+// chromium finds the browser, and installs it if the machine lacks it.
 var chromium = sync.OnceValues(func() (string, error) {
 	find := func() (string, bool) {
 		for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -147,7 +147,7 @@ func (b *tab) wait(t *testing.T, what, expression string) {
 	t.Fatalf("waited in vain for %s; the page said %q", what, b.console)
 }
 
-// quiet fails the test if the page wrote to the console or asked for anything.
+// quiet fails the test if the page wrote to the console or made a request.
 func (b *tab) quiet(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
@@ -160,7 +160,7 @@ func (b *tab) quiet(t *testing.T) {
 	}
 }
 
-// picture keeps a screenshot of the whole page as an artefact of the test.
+// picture keeps a screenshot of the whole page as an artifact of the test.
 func (b *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	data, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))

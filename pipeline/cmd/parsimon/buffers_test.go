@@ -203,8 +203,8 @@ func (a bufferAnswer) errors(t *testing.T, truth bufferAnswer) (text string, mos
 	return strings.Join(each, " / "), most
 }
 
-// A mistake in the switches of a scenario names where it is from, the file, flags and --set, and leaves no
-// lake behind. Flags that go with a buffer go with one of the file.
+// A mistake in the switches of a scenario names its source (the file, flags or --set), and leaves no lake
+// behind. Flags that require a buffer also apply to a buffer of the file.
 func TestSwitchMistakes(t *testing.T) {
 	dir := t.TempDir()
 	lake := filepath.Join(dir, "lake")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A schedule becomes a flow file that run takes: rank 0 sends when it has computed, rank 1 answers.
+// A schedule becomes a flow file that run accepts: rank 0 sends after it has computed, and rank 1 answers.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// writeTrial writes what a newcomer brings, into the working directory: a cabling list of 81 cables, one of
+// writeTrial writes the files of a newcomer to the working directory: a cabling list of 81 cables, one of
 // them planned, VPC flow logs of three services, and the tables of hosts and labels, with headers as people
 // name them.
 func writeTrial(t *testing.T) {
@@ -67,8 +67,8 @@ func trialLog(of map[string][]string, ports map[string]int) string {
 	return b.String()
 }
 
-// The first hour of a newcomer, by the commands of the README, without an id: from a cabling list and flow
-// logs to the services and links that are slow, what-ifs by name, and an empty lake.
+// The first hour of a newcomer uses the commands of the README without an id. It leads from a cabling list
+// and flow logs to slow services and links, what-ifs by name, and an empty lake.
 func TestFirstHour(t *testing.T) {
 	writeTrial(t)
 	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables",
@@ -125,7 +125,7 @@ func TestFirstHour(t *testing.T) {
 	contains(t, must(t, "status", "--lake", "lake"), "complete  day, leaf7:leaf8 added")
 }
 
-// A scenario keeps its first name; a later one is an alias, by which every command knows it.
+// A scenario keeps its first name. A later one is an alias that every command accepts.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	r := copiedLake(t)
@@ -135,7 +135,7 @@ func TestAliases(t *testing.T) {
 	contains(t, must(t, "rm", "second", "--lake", r.lake), "removed "+r.id+" tiny")
 }
 
-// The notes of a topology are log lines of a run, its options are flags and keys of scenario files, and other
+// The notes of a topology are log lines of a run. Its options are flags and keys of scenario files, and other
 // options make another scenario.
 func TestTopologyOptionsOfRuns(t *testing.T) {
 	t.Parallel()

@@ -23,9 +23,9 @@ type prediction struct {
 	MemoryBytes int64 `json:"memory_bytes"` // --memory-limit, to which a run keeps
 }
 
-// predict writes what a run is expected to take. It generates and routes the flows in a temporary lake,
-// which is removed; those of a workload, which only its own lake has, as a scenario that is removed unless
-// the lake had it.
+// predict writes what a run is expected to take. It generates and routes the flows in a temporary lake, which
+// is removed. The flows of a workload exist only in its lake, so it creates a scenario there, which is
+// removed unless it existed before.
 func (v *runVerb) predict(ctx context.Context, args []string) error {
 	v.dryRun = true
 	sc, err := v.input.load(v.lake, args)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Without a dry run, what a run takes is known only afterwards. It writes no lake, and names the estimator
-// that the run then takes.
+// Without a dry run, the time of a run would be known only afterwards. It writes no lake, and names the
+// estimator that the run then uses.
 func TestDryRunNamesTheEstimator(t *testing.T) {
 	scenario := tinyScenario(t, "")
 	lake := filepath.Join(t.TempDir(), "lake")
@@ -37,7 +37,7 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 		append(args, "--dry-run", "--within", "5%")})
 }
 
-// A run says before it begins how long it will take. A complete run, which is only read, says nothing.
+// A run reports its expected time before it begins. A run that is already complete reports none.
 func TestRunSaysHowLongItTakes(t *testing.T) {
 	scenario := tinyScenario(t, "")
 	lake := filepath.Join(t.TempDir(), "lake")

@@ -36,9 +36,9 @@ func long(t *testing.T) {
 // viewTests has the names of tests whose commands write the views of lakes.
 var viewTests sync.Map
 
-// withViews lets the commands of a test write the views of lakes, as the program does. Other tests leave them
-// out: writing them takes as long as all else that a command does in a small lake, and queries of the program
-// do not read them. An ingest and the removal of a scenario always write them.
+// withViews lets the commands of a test write the views of lakes, as the program does. Other tests omit them,
+// because writing them takes as long as the rest of a command in a small lake, and queries of the program do
+// not read them. An ingest and the removal of a scenario always write them.
 func withViews(t *testing.T) {
 	t.Helper()
 	viewTests.Store(t.Name(), true)
@@ -180,7 +180,8 @@ func tinyLake(t *testing.T) tinyRun {
 	return shared
 }
 
-// copiedLake is a copy of the shared lake as it was made: commands of other tests work on the shared one.
+// copiedLake is a copy of the shared lake as it was made, because commands of other tests work on the shared
+// one.
 func copiedLake(t *testing.T) tinyRun {
 	t.Helper()
 	r := tinyLake(t)
@@ -192,7 +193,7 @@ func copiedLake(t *testing.T) tinyRun {
 	return r
 }
 
-// truncateTable cuts a data file of a table short.
+// truncateTable truncates a data file of a table.
 func truncateTable(t *testing.T, lake, table string) {
 	t.Helper()
 	parts, err := filepath.Glob(filepath.Join(lake, table, "*", "*", "part-*.parquet"))

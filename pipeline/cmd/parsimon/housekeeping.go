@@ -165,7 +165,7 @@ func removedText(removed []pipeline.OwnerUsage, dry bool) *text.Answer {
 	return a
 }
 
-// An upgradeVerb makes a lake of an older version one of this version.
+// An upgradeVerb converts a lake of an older version to this version.
 type upgradeVerb struct {
 	*env
 	answerFlags

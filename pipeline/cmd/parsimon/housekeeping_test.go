@@ -32,7 +32,7 @@ type usage struct {
 	} `json:"scenarios"`
 }
 
-// du counts what the lake holds, rm removes it, and --dry-run removes nothing.
+// du counts the contents of the lake, rm removes it, and --dry-run removes nothing.
 func TestUsageAndRemove(t *testing.T) {
 	withViews(t)
 	t.Parallel()
@@ -97,7 +97,8 @@ func TestVersion(t *testing.T) {
 	mustFail(t, failure{exitUsage, "--format", []string{"version", "--format", "xml"}})
 }
 
-// The JSON of run holds the percentiles; a condition of --fail-if that is true exits 3 after the answer.
+// The JSON of run contains the percentiles. If a condition of --fail-if is true, the command prints the
+// answer and exits with 3.
 func TestGates(t *testing.T) {
 	withViews(t)
 	t.Parallel()
@@ -131,7 +132,7 @@ func TestGates(t *testing.T) {
 			[]string{"compare", r.id, r.id + "@flow", "--lake", r.lake}})
 }
 
-// The answer of a sweep of parameters as JSON, which scripts depend on: one run for every combination.
+// Scripts depend on the JSON answer of a sweep of parameters, which has one run for every combination.
 func TestSweepJSON(t *testing.T) {
 	t.Parallel()
 	lake := filepath.Join(t.TempDir(), "lake")

@@ -166,7 +166,7 @@ func TestRunWorkload(t *testing.T) {
 		"workload "+id+"  complete  vpc, 2 files: 804 rows = 400 flows + 400 merged + 4 rejected")
 }
 
-// Damaged flows are refused, and an ingest of known sources makes them again from the records.
+// Damaged flows are refused, and an ingest of known sources recomputes them from the records.
 func TestDamagedWorkload(t *testing.T) {
 	t.Parallel()
 	tr := newTrace(t)
@@ -209,7 +209,7 @@ func TestIngestUsage(t *testing.T) {
 	}...)
 }
 
-// What cannot be ingested fails with the reason, and leaves no data files.
+// An ingest that fails reports the reason, and leaves no data files.
 func TestIngestFailures(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A flow file with a column after, as CSV and as Parquet with a list, and a scenario with jobs: the contract
-// for scripts.
+// These commands are a contract for scripts: a flow file with a column after, as CSV and as Parquet with a
+// list, and a scenario with jobs.
 func TestFlowsThatWait(t *testing.T) {
 	long(t)
 	t.Chdir(t.TempDir())

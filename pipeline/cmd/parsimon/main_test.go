@@ -38,8 +38,8 @@ func TestManuals(t *testing.T) {
 	}
 }
 
-// Without an exact list of the flags, a flag that nobody needs is added unseen: run had 67, and
-// has this many.
+// Without an exact list of the flags, a flag that nobody needs could be added unnoticed. run had 67 flags,
+// and now has this many.
 func TestFlagsOfRun(t *testing.T) {
 	const most = 60
 	e := newEnv(nil, nil)
@@ -54,7 +54,7 @@ func TestFlagsOfRun(t *testing.T) {
 	}
 }
 
-// The shell completes commands, values of flags, and names that ship or that a lake holds.
+// The shell completes commands, values of flags, and the names of shipped scenarios and of those in a lake.
 func TestCompletion(t *testing.T) {
 	r := tinyLake(t)
 	for want, line := range map[string][]string{
@@ -73,7 +73,7 @@ func TestCompletion(t *testing.T) {
 		failure{exitUsage, "parsimon completion bash: ", []string{"completion", "bash", "more"}})
 }
 
-// Engines for many machines are other programs' to link.
+// Engines for many machines belong to other programs, which link them.
 func TestFreeOfBeam(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -90,7 +90,8 @@ func TestFreeOfBeam(t *testing.T) {
 	}
 }
 
-// A wrong command line exits 2, a failure 1; both say why on stderr and nothing on stdout.
+// A wrong command line exits with 2 and a failure with 1. Both report the reason on stderr, and nothing on
+// stdout.
 func TestExitCodes(t *testing.T) {
 	withViews(t)
 	lake := t.TempDir()

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// mostOverLimit is what a process may use beyond --memory-limit, in bytes: the limit is that of DuckDB, and
-// Go's heap, buffers of files and the program itself come on top. Without a limit by bytes, these inputs
-// took gigabytes.
+// mostOverLimit is the memory that a process may use beyond --memory-limit, in bytes. The limit is that of
+// DuckDB, and does not include Go's heap, buffers of files and the program itself. Without a limit by bytes,
+// these inputs took gigabytes.
 const mostOverLimit = 384 << 20
 
-// A file of two megabytes, compressed, can have a line of 300 MB, or 5,000 of 60 KB; a table can have one
-// cell of 50 MB, a topology two million brackets, an answer rows of 100 MB. A command that gathers them
+// A compressed file of two megabytes can have a line of 300 MB, or 5,000 of 60 KB. A table can have one cell
+// of 50 MB, a topology two million brackets, and an answer rows of 100 MB. A command that collects them
 // without counting bytes is killed on a machine that runs others.
 func TestPeakMemoryOnHostileSizes(t *testing.T) {
 	long(t)
@@ -83,9 +83,9 @@ func TestPeakMemoryOnHostileSizes(t *testing.T) {
 	}
 }
 
-// peakOf runs the program as a separate process. It returns the most memory, in bytes, that the process
-// or one of its children had resident, and the beginning of what it says. It reads these from /proc while
-// the processes run, because the usage that the kernel reports at their end includes that of the test.
+// peakOf runs the program as a separate process. It returns the most memory, in bytes, that the process or
+// one of its children had resident, and the beginning of its output. It reads these from /proc while the
+// processes run, because the usage that the kernel reports at their end includes that of the test.
 func peakOf(t *testing.T, args []string) (peak int64, log string) {
 	t.Helper()
 	executable, err := os.Executable()

@@ -174,7 +174,7 @@ func (e *env) checkMetrics() error {
 	return err
 }
 
-// writeMetrics writes the file of --metrics-file whole, so that a collector never reads half of it.
+// writeMetrics writes the file of --metrics-file atomically, so that a collector never reads half of it.
 func (e *env) writeMetrics(code int) error {
 	m := &e.metrics
 	if m.file == "" {

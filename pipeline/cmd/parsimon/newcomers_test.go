@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What newcomers stumbled over, on two sites whose routers r1 to r3 are 2 ms apart.
+// These are problems of newcomers, on two sites whose routers r1 to r3 are 2 ms apart.
 func TestNewcomers(t *testing.T) {
 	long(t)
 	t.Chdir(t.TempDir())
@@ -23,7 +23,7 @@ func TestNewcomers(t *testing.T) {
 	_, _, none := parsimon(t, "query", "slowdown_around_event", "--lake", "lake", "--param", "scenario=day")
 	contains(t, none, "no event is known")
 
-	// Questions about an event know when it is.
+	// Questions about an event use its time.
 	must(t, append(run, "--event", "r1:r2 loss 1e-3 4ms..6ms", "--event", "r3:r2 loss 1e-3 4ms..7ms",
 		"--name", "event")...)
 	contains(t, must(t, "query", "slowdown_around_event", "--lake", "lake", "--param", "scenario=event",
@@ -31,7 +31,7 @@ func TestNewcomers(t *testing.T) {
 	contains(t, must(t, "query", "recovery_after_event", "--lake", "lake", "--param", "scenario=event@exact",
 		"--format", "csv"), ",4000000,7000000")
 
-	// By what factor a service has grown, and why ideal FCTs differ.
+	// compare reports the factor by which a service has grown, and why ideal FCTs differ.
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--scale", "db=2"), "flows with an estimate: db 2 "+
 		"→ 4 flows (×2.00), ×2.00 bytes")
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--transport", "hpcc"),
@@ -39,7 +39,7 @@ func TestNewcomers(t *testing.T) {
 		"settings that differ: transport (hpcc, in the base dctcp)")
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--move", "db=s1,s1"), "(day, db to s1)")
 
-	// The delay of a cable is said, and named as the default where the ends have much longer cables.
+	// The delay of a cable is reported, and called the default if its ends have much longer cables.
 	change := []string{"what-if", "day", "--lake", "lake", "--add-cable"}
 	contains(t, must(t, append(change, "r1:r3=10G")...), "delay 1µs by default, although both ends have cables "+
 		"of 2ms")
@@ -66,7 +66,7 @@ func TestNewcomers(t *testing.T) {
 		t.Errorf("exit %d, %s", code, log)
 	}
 
-	// A share of the present bandwidth, wherever a bandwidth is given.
+	// Wherever a bandwidth is given, it may be a share of the present one.
 	half := []string{"what-if", "day", "--lake", "lake", "--bandwidth"}
 	contains(t, must(t, append(half, "r1:r2=50%")...), "(day, r1:r2 at 50%)", "r1:r2 10 Gbps → 5 Gbps\n")
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--event", "r1:r2 rate 25% 1ms..4ms"),
@@ -93,8 +93,8 @@ func TestNewcomers(t *testing.T) {
 	mustFail(t, failure{exitFailed, "the columns of --format sflowtool)",
 		[]string{"ingest", "sflow.csv", "--topology", "sites.csv", "--lake", "lake"}})
 
-	// A name of two scenarios means the newest, whichever was worked on since; topics of the manual; a list
-	// as topology.
+	// A name of two scenarios means the newest, even if the other was used later. This part also covers
+	// topics of the manual, and a list as a topology.
 	writeFiles(t, map[string]string{"other.csv": "src,dst,size_bytes,start_ns\nh1,h3,1000,0\n",
 		"list.json": "[]", "next.csv": "src,dst,size_bytes,start_ns,service\nh1,h3,200000,7,db\nh2,h4,1000,20000,db\n"})
 	second := []string{"run", "--topology", "sites.csv", "--flows", "other.csv", "--lake", "lake", "--name"}
@@ -115,7 +115,7 @@ func TestNewcomers(t *testing.T) {
 		failure{exitFailed, `no flows have service "bd"; there are db, web`,
 			append(run, "--fail-if", "service=bd p99_slowdown > 1")})
 
-	// Commands that fail their checks make no lake; errors name what the lake holds.
+	// Commands that fail their checks create no lake. Errors list the contents of the lake.
 	for _, args := range [][]string{{"sweep", "small", "--set", "transport.window=x"},
 		{"what-if", "day", "--fail", "r1:r2"}, {"sweep", "dya", "--set", "seed=1"}} {
 		mustFail(t, failure{exitFailed, "", append(args, "--lake", "none")})
@@ -180,8 +180,8 @@ func TestNewcomers(t *testing.T) {
 			"--set", "seed=1,2", "--loss", "1e-4"}})
 }
 
-// A file that is ingested again after a correction is named, with the rows that it has no more; one that has
-// only grown, or that goes on after the rows that it had, is not.
+// If a file is ingested again after a correction, it is named, with the rows that it no longer has. A file
+// that has only grown, or that continues after its earlier rows, is not.
 func TestCorrectedFile(t *testing.T) {
 	long(t)
 	t.Chdir(t.TempDir())
@@ -234,7 +234,8 @@ workload:
 		"warning: jobs x and y share 2 hosts")
 }
 
-// Windows that would be most of a workload give way to all of it: it is the answer that all questions have.
+// If windows would cover most of a workload, all of it is estimated, because every question can use that
+// estimate.
 func TestWithinOfAll(t *testing.T) {
 	dir := t.TempDir()
 	flows := writeSteadyTrace(t, 2_000, 20)

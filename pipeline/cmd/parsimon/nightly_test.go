@@ -132,8 +132,8 @@ func TestNightlyExamples(t *testing.T) {
 	}
 }
 
-// Exit code 6 of the script is success with a remark: the scheduler must not run the night again, which would
-// leave out the same files. All other codes stay as they are.
+// Exit code 6 of the script is success with a remark. The scheduler must not repeat the night, which would
+// omit the same files. All other codes stay as they are.
 func TestNightlyExamplesAndFilesLeftOut(t *testing.T) {
 	var job struct {
 		Spec struct {

@@ -25,8 +25,8 @@ func program(t *testing.T, line string, args ...string) *exec.Cmd {
 	return c
 }
 
-// Without the error of every write, a full disk or a closed output cuts an answer, and a script goes on with
-// a part of it.
+// If write errors were not reported, a full disk or a closed output would truncate an answer, and a script
+// would continue with a part of it.
 func TestEveryAnswerReportsFailedWrites(t *testing.T) {
 	r := tinyLake(t)
 	trace := newTrace(t)
@@ -115,7 +115,7 @@ type faultyWriter struct{}
 
 func (faultyWriter) Write([]byte) (int, error) { panic("index out of range") }
 
-// Without the recovery, a user sees a stack trace, and exit code 2 says that the command line is wrong.
+// Without the recovery, a user would see a stack trace, and exit code 2, which means a wrong command line.
 func TestPanicIsAnInternalError(t *testing.T) {
 	for level, trace := range map[string]bool{"info": false, "debug": true} {
 		var log bytes.Buffer
@@ -128,7 +128,7 @@ func TestPanicIsAnInternalError(t *testing.T) {
 	}
 }
 
-// A command that does not look at its context ends nevertheless soon after an interruption.
+// A command that does not check its context still ends soon after an interruption.
 func TestInterruptionEndsEveryCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)

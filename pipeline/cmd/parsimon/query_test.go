@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a query may use is limited, and the error names the flag.
+// The resources of a query are limited, and the error names the flag.
 func TestQueryLimits(t *testing.T) {
 	t.Parallel()
 	dir := tinyLake(t).lake
@@ -38,7 +38,7 @@ func TestQueryLimits(t *testing.T) {
 	}
 }
 
-// A SELECT of a table without rows says so.
+// A SELECT from a table without rows reports that.
 func TestQueryOfAnEmptyTable(t *testing.T) {
 	t.Parallel()
 	code, _, log := parsimon(t, "query", "--lake", tinyLake(t).lake, "--sql", "SELECT * FROM slowdowns JOIN "+
@@ -68,7 +68,7 @@ func TestQueryUnknownScenario(t *testing.T) {
 	}
 }
 
-// While another estimate of a scenario is being made, the one that is complete answers.
+// While another estimate of a scenario is being made, the complete one answers queries.
 func TestAnswersBesideAPartialEstimate(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Names that a trace may bring and that would break out of a careless page.
+// These names could be in a trace, and would break out of a careless page.
 const (
 	hostileScript = `</script><script>window.hacked = 1</script>`
 	hostileImage  = `"><img src=x onerror="window.hacked = 2">`
@@ -24,7 +24,7 @@ const (
 )
 
 // reportLake is a lake with a scenario of three services, another with the same network and a failed cable,
-// and a network that is no Clos. Services and networks have hostile names.
+// and a network that is not a Clos network. Services and networks have hostile names.
 func reportLake(t *testing.T) (lake string) {
 	t.Helper()
 	lake = filepath.Join(t.TempDir(), "lake")
@@ -94,8 +94,8 @@ func sampledLake(t *testing.T) (lake string) {
 // sampledCharts are those of the report of an estimate from windows.
 var sampledCharts = []string{"sampled_percentiles"}
 
-// Every chart of every kind of report is drawn, without an error and without a request, on a screen and on a
-// phone; filters, zoom, tables and the dark page work; and no name of a trace becomes code.
+// Every chart of every kind of report is drawn without an error or a request, on a screen and on a phone.
+// Filters, zoom, tables and the dark page work, and no name of a trace becomes code.
 func TestReportInBrowser(t *testing.T) {
 	if os.Getenv("PARSIMON_LONG") == "" {
 		t.Skip("every kind of report on every screen takes minutes: set PARSIMON_LONG; TestReportPage draws one")
@@ -147,7 +147,8 @@ func TestReportInBrowser(t *testing.T) {
 	t.Run("zoom and dark", func(t *testing.T) { checkZoom(t, openTab(t, plain, 1280, 900, false)) })
 	t.Run("shares of tiers", func(t *testing.T) {
 		b := openTab(t, plain, 1280, 900, false)
-		// Every tier of the network for all flows and for each service, and their shares sum to 1.
+		// The chart has every tier of the network for all flows and for each service, and their shares sum to
+		// 1.
 		got := eval[[]float64](t, b, `(() => {
 			const rows = parsimon.rows('tail_by_tier'), sums = new Map(), tiers = new Set(rows.map(r => r.tier));
 			rows.forEach(r => { const s = sums.get(r.service) || [0, 0]; s[0] += r.share; s[1]++; sums.set(r.service, s); });
@@ -176,8 +177,8 @@ func TestReportPage(t *testing.T) {
 	b.quiet(t)
 }
 
-// The report of an estimate from windows says so beside every number, has its charts and no others, is the
-// same when it is made again, and lets no name of a trace become code.
+// The report of an estimate from windows says so beside every number. It has its charts and no others, is the
+// same when it is written again, and lets no name of a trace become code.
 func TestReportSampled(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -235,7 +236,7 @@ func checkCharts(t *testing.T, b *tab, want []string) {
 	}
 }
 
-// checkHostile looks at a page with hostile names of services, which a chart shows.
+// checkHostile checks a page with hostile names of services, which a chart shows.
 func checkHostile(t *testing.T, path, chart string) {
 	t.Helper()
 	b := openTab(t, path, 1280, 900, false)
@@ -286,7 +287,8 @@ func checkHostile(t *testing.T, path, chart string) {
 	if !found || len(data) < 1000 || strings.ContainsAny(data, "<>&\u2028\u2029") {
 		t.Errorf("the data of the page, %d bytes, have characters that are not escaped", len(data))
 	}
-	// The addresses in the file are names of XML namespaces and of specifications; the page asks for none.
+	// The addresses in the file are names of XML namespaces and of specifications. The page requests none of
+	// them.
 	if found := regexp.MustCompile(`(?i)<(link|script|img|iframe)[^>]*(src|href)="?(https?:)?//[^>]*>`).Find(
 		text); found != nil {
 		t.Errorf("the page names another file: %s", found)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A run prints a summary, and status, queries and estimate read what it left.
+// A run prints a summary, and status, queries and estimate read its results.
 func TestRunThenAsk(t *testing.T) {
 	r := tinyLake(t)
 	contains(t, r.summary, "scenario "+r.id, "<10 KB", "10-100 KB", "100 KB-1 MB", ">1 MB", "all", "p999",
@@ -122,8 +122,8 @@ func TestUnreachableHost(t *testing.T) {
 		[]string{"sweep", "cut", "--lake", filepath.Join(dir, "lake"), "--set", "delay.0:3=1us,2us"}})
 }
 
-// Buffers of switches belong to the scenario: the answer is of the whole network, with drops or pauses by
-// link and in total. Link cases do not model them, and say so.
+// Buffers of switches belong to the scenario: the estimate simulates the whole network, and has drops or
+// pauses by link and in total. Link cases do not model them, and give a warning.
 func TestSwitches(t *testing.T) {
 	long(t)
 	r := tinyLake(t)
@@ -167,7 +167,8 @@ func TestSwitches(t *testing.T) {
 		"bytes, in ", "may raise p")
 }
 
-// Traffic classes are simulated in the whole network, which estimator auto takes. Their weights can be swept.
+// Traffic classes are simulated in the whole network, which estimator auto chooses. Their weights can be
+// swept.
 func TestClasses(t *testing.T) {
 	long(t)
 	dir := t.TempDir()
@@ -206,7 +207,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// Flows are in classes by the DSCP of their service, or of a flow file; that of the file's is checked.
+// Flows are assigned to classes by the DSCP of their service or of a flow file, which is checked.
 func TestClassesByDSCP(t *testing.T) {
 	long(t)
 	dir := t.TempDir()
@@ -246,7 +247,7 @@ func TestClassesByDSCP(t *testing.T) {
 			[]string{"run", file, "--lake", lake, "--switch-classes"}})
 }
 
-// TCP is simulated in the whole network, which estimator auto takes; link cases refuse it.
+// TCP is simulated in the whole network, which estimator auto chooses. Link cases refuse it.
 func TestTCP(t *testing.T) {
 	r := tinyLake(t)
 	lake := filepath.Join(t.TempDir(), "lake")
@@ -255,7 +256,8 @@ func TestTCP(t *testing.T) {
 	contains(t, out, "variant exact", "switch buffers of 100000 bytes")
 }
 
-// What no estimate of the kind can answer is refused before anything is stored, with what to do instead.
+// A request that no estimate of the kind can answer is refused before anything is stored, with an
+// alternative.
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	classes := filepath.Join(dir, "classes.yaml")

@@ -39,7 +39,7 @@ func TestSchemaCommand(t *testing.T) {
 	mustFail(t, failure{exitUsage, "nonsense", []string{"schema", "nonsense"}})
 }
 
-// Every file of a lake keeps to its table: names, types, nulls, keys, sort order, metadata.
+// Every file of a lake conforms to its table: names, types, nulls, keys, sort order, metadata.
 func TestFilesKeepToSchema(t *testing.T) {
 	withViews(t)
 	long(t)

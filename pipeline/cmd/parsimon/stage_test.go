@@ -50,7 +50,7 @@ func TestStageDocs(t *testing.T) {
 	}
 }
 
-// The stages, one after the other in two shards each, make the estimate of run (OPERATORS.md).
+// The stages, one after the other in two shards each, produce the estimate of run (OPERATORS.md).
 func TestStageCommands(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -89,7 +89,7 @@ func TestTopologyJSON(t *testing.T) {
 	}
 }
 
-// What the options settle is written as tables, which every command reads.
+// The effect of the options is written as tables, which every command reads.
 func TestTopologyWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "net")
 	args := []string{"topology", topologyFixture(t, "layer1_topology.json"), "--speed", "spine*=100G",

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// A tourVerb estimates a scenario with every estimator, shows the steps of the paper's method, and sets the
+// A tourVerb estimates a scenario with every estimator, shows the steps of the paper's method, and prints the
 // answers of the estimators side by side.
 type tourVerb struct {
 	*env

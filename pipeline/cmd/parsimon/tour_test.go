@@ -8,7 +8,7 @@ import (
 
 // The tour is the first thing that a newcomer sees: without this test it could skip a step of the method or
 // an estimator. Each flow has one row in hops for each link of its path, one draw for each of these rows, and
-// one slowdown; and the SQL that the tour prints answers.
+// one slowdown. The SQL that the tour prints works.
 func TestTourShowsEveryStep(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"tour", "small", "--duration", "2ms", "--lake", dir, "--quiet"}
@@ -38,7 +38,7 @@ func TestTourShowsEveryStep(t *testing.T) {
 	if len(tour.Estimates) != 3 || tour.Estimates[0].Estimator != "independent" {
 		t.Fatalf("estimates %v, want independent and two others", tour.Estimates)
 	}
-	// Two passes that took equally long, to the last digit, are one pass that is reported twice.
+	// Two passes with exactly equal times are one pass that is reported twice.
 	passes := map[int]float64{}
 	for _, s := range tour.Estimates[1].Stages {
 		if s.Stage == "simulate" {

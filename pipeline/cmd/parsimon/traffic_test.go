@@ -72,8 +72,8 @@ func (c connectionLog) value(t *testing.T, name, sql string) float64 {
 
 const hostLoad = "SELECT max(load) FROM link_stats WHERE scenario = $scenario"
 
-// In every interval of the log, each link is offered the bytes that the log has there. Otherwise the first
-// minutes of a long connection are a storm, and later ones are empty.
+// In every interval of the log, each link is offered the bytes that the log has there. Otherwise, the first
+// minutes of a long connection would be a storm, and later ones empty.
 func TestLinksAreOfferedTheLoadOfTheLog(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t)
@@ -131,7 +131,7 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 			t.Errorf("%s: the size is a guess: %s", model, out)
 		}
 	}
-	// Messages of a burst start together, however the rule is given.
+	// Messages of a burst start together, regardless of the form of the rule.
 	for _, given := range []struct {
 		name, flag, rule, note string
 		starts                 float64

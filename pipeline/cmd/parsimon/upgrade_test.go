@@ -82,8 +82,8 @@ func unpack(t *testing.T, version string) string {
 }
 
 // A lake outlives the program that made it. This version must read the lakes of the last versions with the
-// same numbers, say so, and upgrade them. testdata/lakes has one lake of each, which a script of commands
-// made: a scenario with two estimates, a what-if, and a workload with a scenario.
+// same numbers, report that, and upgrade them. testdata/lakes has one lake of each, which a script of
+// commands made: a scenario with two estimates, a what-if, and a workload with a scenario.
 func TestLakesOfOlderVersions(t *testing.T) {
 	withViews(t)
 	t.Parallel()
@@ -157,12 +157,12 @@ const fixtureTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, pl
        host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
 `
 
-// An upgrade that was killed between two steps is repeated. Nothing may be lost or there twice.
+// An upgrade that was killed between two steps is repeated. Nothing may be lost or duplicated.
 func TestUpgradeIsRepeated(t *testing.T) {
 	withViews(t)
 	t.Parallel()
 	dir := unpack(t, "v15")
-	// As if it was killed after it had linked the files, of which one is incomplete.
+	// This is the state if it was killed after it had linked the files, of which one is incomplete.
 	left := filepath.Join(dir, "workload_flows", "workload=days")
 	if err := os.MkdirAll(left, 0o755); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestUpgradeIsRepeated(t *testing.T) {
 	}
 	must(t, "upgrade", "--lake", dir)
 	contains(t, must(t, "status", "--lake", dir), "workload days  complete", pipeline.StateOther)
-	// As if it was killed before it had removed the old folders.
+	// This is the state if it was killed before it had removed the old folders.
 	old := filepath.Join(dir, "flows", "workload=days")
 	if err := os.CopyFS(old, os.DirFS(left)); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// windowFlags ask for an estimate from windows of time.
+// windowFlags request an estimate from windows of time.
 type windowFlags struct {
 	sampling.Ask
 	flags *pflag.FlagSet
@@ -51,7 +51,7 @@ func (w *windowFlags) declareCommon(f *pflag.FlagSet) {
 	needs(f, "within", "of", "confidence", "budget")
 }
 
-// ask returns what the flags ask for. ok is false without --within.
+// ask returns the request of the flags. ok is false without --within.
 func (w *windowFlags) ask() (a sampling.Ask, ok bool, err error) {
 	if !w.flags.Changed("within") {
 		return a, false, nil
@@ -77,7 +77,7 @@ func (w *windowFlags) simulate(r *runFlags) error {
 	return err
 }
 
-// askChange returns what the flags ask of a comparison, whose --by may name one kind of groups. With
+// askChange returns the request of the flags of a comparison, whose --by may name one kind of groups. With
 // --within, the flags others are an error.
 func (w *windowFlags) askChange(by []string, others ...string) (sampling.Ask, bool, error) {
 	if w.flags.Changed("within") {

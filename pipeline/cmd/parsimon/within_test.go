@@ -123,7 +123,8 @@ func TestWithinJSON(t *testing.T) {
 		failure{exitFailed, "no flow belongs to service=nosuch", append(args, "--by", "service=nosuch")},
 		failure{exitUsage, "--within simulates windows packet by packet", append(args, "--estimator", "flow")})
 
-	// The whole and the windows are both in the lake: questions of either say where it is.
+	// Both the estimate of the whole workload and that from windows are in the lake. Questions about one of
+	// them name the other.
 	must(t, append(args[:7:7], "--estimator", "exact", "--quiet")...)
 	_, _, hint = parsimon(t, "query", "--lake", dir, "--sql", "SELECT * FROM windows")
 	contains(t, hint, "the last run was of the whole (exact)", "views windows_all", "@exact-sampled-")
@@ -141,7 +142,7 @@ func failsGate(t *testing.T, want string, args ...string) {
 	}
 }
 
-// A what-if by windows holds the same windows of both scenarios against each other, and so does compare.
+// A what-if by windows compares the same windows of both scenarios, and so does compare.
 func TestWhatIfWithin(t *testing.T) {
 	long(t)
 	dir := t.TempDir()
@@ -185,7 +186,7 @@ func TestWhatIfWithin(t *testing.T) {
 	}
 }
 
-// A trace that arrives in hourly files is asked after every hour: each answer is of all hours so far, from
+// A trace that arrives in hourly files is queried after every hour. Each answer covers all hours so far, from
 // windows.
 func TestHourlyIngest(t *testing.T) {
 	if os.Getenv("PARSIMON_LONG") == "" {

@@ -60,7 +60,7 @@ func (o *Options) Declare(f *pflag.FlagSet) {
 	f.StringVar(&o.Format, "format", "text", "form of the answer: text or json")
 }
 
-// Check returns an error for flags that are wrong.
+// Check returns an error for invalid flags.
 func (o *Options) Check() error {
 	switch {
 	case o.Lake == "":
@@ -106,7 +106,7 @@ func (o *PullOptions) Declare(f *pflag.FlagSet) {
 	f.DurationVar(&o.Wait, "wait", 0, "how long to wait while another process works on the scenario, e.g. 10m")
 }
 
-// Check returns an error for flags that are wrong.
+// Check returns an error for invalid flags.
 func (o *PullOptions) Check() error {
 	switch {
 	case o.Lake == "":

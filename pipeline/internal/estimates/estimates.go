@@ -1,4 +1,4 @@
-// Package estimates makes estimates for tests of the packages that read them, and asks lakes.
+// Package estimates makes estimates for tests of the packages that read them, and queries lakes.
 package estimates
 
 import (
@@ -23,7 +23,7 @@ func Trace(t testing.TB, topology, flows string) *scenario.Scenario {
 	return s
 }
 
-// Of estimates a scenario in the lake in a directory. What it returns is closed and can be read.
+// Of estimates a scenario in the lake in a directory. The result is closed, and can be read.
 func Of(t testing.TB, dir string, s *scenario.Scenario, v pipeline.Variant,
 	o pipeline.Settings) *pipeline.Estimation {
 	t.Helper()
@@ -48,7 +48,8 @@ func Open(t testing.TB, dir string) *lake.Lake {
 	return l
 }
 
-// Ask is the first row that a SELECT over the views of a lake returns, in brackets, values parted by spaces.
+// Ask returns the first row of a SELECT over the views of a lake, in brackets, with values separated by
+// spaces.
 func Ask(t testing.TB, dir, text string) string {
 	t.Helper()
 	check := func(err error) {

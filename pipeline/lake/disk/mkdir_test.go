@@ -6,7 +6,7 @@ import (
 )
 
 // A session removes a directory that is empty, such as _tmp, while another session makes a directory in it.
-// Without it, one of several runs at once fails now and then, because the directory does not exist.
+// Otherwise, one of several concurrent runs would sometimes fail, because the directory does not exist.
 func TestMkdirAllWhileTheParentIsRemoved(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A FlowReader streams the flows of a workload that start from fromNS until toNS, excluded.
+// A FlowReader streams the flows of a workload that start from fromNS up to, but not including, toNS.
 type FlowReader func(fromNS, toNS int64) schema.Batches
 
 // WriteFlows writes the flows that start in the parts of the selected windows, and those that are active when

@@ -8,8 +8,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Flows that are active when a part begins begin at different times in the first eighth of the warm-up,
-// with what they have left then. Those that have ended by then do not.
+// Flows that are active at the beginning of a part start at different times in the first eighth of the
+// warm-up, with their remaining bytes. Flows that have ended by then do not start.
 func TestCarriedFlowsBeginApart(t *testing.T) {
 	const bps, warmupNS = 8_000_000_000 * 1.048, int64(2_000_000) // a byte of payload per ns
 	hosts := map[int32]int64{}
@@ -52,8 +52,8 @@ func TestCarriedFlowsBeginApart(t *testing.T) {
 	}
 }
 
-// Large flows are followed in long steps until shortly before a part, without small ones, and have about the
-// bytes then that they have with all flows and short steps.
+// Large flows are followed in long steps, without small ones, until shortly before a part. They then have
+// about the same remaining bytes as with all flows and short steps.
 func TestFlowsFarBeforeAPart(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
 	hosts := map[int32]int64{}

@@ -51,7 +51,7 @@ func TestFluidDivides(t *testing.T) {
 	}
 }
 
-// A host that receives at full rate sends less by the ACKs.
+// A host that receives at full rate sends less, by the bandwidth of the ACKs.
 func TestFluidACKs(t *testing.T) {
 	const bps = 8_000_000_000 * 1.048 // a byte of payload per ns
 	f := star(map[int32]int64{1: bps, 2: bps, 3: bps})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Parts that overlap are one, and none reaches beyond the workload.
+// Overlapping parts are merged, and none extends beyond the workload.
 func TestParts(t *testing.T) {
 	w := Selection{Spans: [][2]int64{{100, 200}, {215, 300}, {900, 990}}, WarmupNS: 10, CooldownNS: 10}
 	got, want := w.Parts(95, 995), [][2]int64{{95, 310}, {890, 996}}

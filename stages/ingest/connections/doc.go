@@ -12,8 +12,8 @@
 //	table flows                                         ▼ sorted by start
 //	                                           table workload_intervals
 //
-// All sorts are external (package extsort), so memory does not depend on the number of records. The records
-// of one flow are in memory.
+// Package connections merges the records of flow logs into flows, and stores the times at which the log saw
+// their bytes. The records of one flow are in memory.
 package connections
 
 import (
@@ -21,7 +21,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Settings determine the flows of some records, and bound what the merge may cost.
+// Settings determine how records are merged into flows, and limit the resources of the merge.
 type Settings struct {
 	Network  *topology.Network
 	Seed     uint64  // of the starts that are drawn
@@ -52,13 +52,14 @@ type Result struct {
 	Bytes                     float64 // of all flows
 	LargestBytes              int64   // of one flow
 
-	// IntervalNS is the time over which exporters are resolved: ten times the duration of records, 99% of the
-	// bytes of which are in records that last no longer, but at least 5 minutes.
+	// IntervalNS is the time over which exporters are resolved. It is ten times the duration of records, but
+	// at least 5 minutes. 99% of the bytes are in records of at most this duration.
 	IntervalNS int64
 	Labels     []Label
 	Gaps       []Gap
 	Sampled    Sampled
-	// Shared is how many records a source and the next one that has them have in common, by connection and time.
+	// Shared is the number of records, by connection and time, that a source has in common with the next
+	// source that has them.
 	Shared map[[2]int32]int64
 }
 
@@ -75,7 +76,8 @@ type Gap struct{ FromNS, ToNS int64 }
 type Sampled struct {
 	Flows       int64
 	SampleBytes float64 // bytes that one sampled packet stands for
-	// Missing is at least how many flows have no sampled packet, from those with one and with two (A. Chao,
-	// "Nonparametric estimation of the number of classes in a population", 1984).
+	// Missing is a lower bound of the number of flows without a sampled packet, from the numbers of flows
+	// with one and with two (A. Chao, "Nonparametric estimation of the number of classes in a population",
+	// 1984).
 	Missing float64
 }

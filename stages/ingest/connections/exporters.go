@@ -12,11 +12,12 @@ import (
 // flows.
 const priorSamples = 10
 
-// tooMany bounds sums of bytes, so that their squares fit 128 bits. It is twice what a flow may have.
+// tooMany bounds sums of bytes, so that their squares fit into 128 bits. It is twice what a flow may have.
 const tooMany = 2 * maxRecordBytes
 
 // A redundancy is the number k of exporters on the paths between two racks, each of which samples a flow
-// independently, and how many bytes the estimate counts for. Without one, both are 1.
+// independently. prior is the number of bytes by which it is weighted in an estimate. Without one, both are
+// 1.
 type redundancy struct{ k, prior float64 }
 
 var noRedundancy = redundancy{1, 1}
@@ -48,8 +49,8 @@ func (s *seen) add(bytes uint64, n uint128) {
 // pairs reports whether there are pairs of different samples.
 func (s *seen) pairs() bool { return s.n.less(square(s.y)) }
 
-// once returns how many of the bytes y count once, from the pairs of samples of one exporter; 0 of one
-// sample, which does not say it.
+// once returns how many of the bytes y count once, from the pairs of samples of one exporter. It returns 0
+// for a single sample, which has no pairs.
 func (s *seen) once() float64 {
 	if !s.pairs() {
 		return 0
@@ -57,8 +58,9 @@ func (s *seen) once() float64 {
 	return float64(s.y) * s.squares.minus(s.n).float() / square(s.y).minus(s.n).float()
 }
 
-// estimate returns the bytes of a flow in one interval. They are its own samples y through their number of
-// exporters, and towards the redundancy of its racks as far as the flow has few samples.
+// estimate returns the bytes of a flow in one interval. They are its samples y divided by the number of its
+// exporters. The fewer samples the flow has, the more this number is drawn towards the redundancy of its
+// racks.
 func (s *seen) estimate(r redundancy) float64 {
 	paired := 0.0
 	if s.pairs() {
@@ -70,7 +72,7 @@ func (s *seen) estimate(r redundancy) float64 {
 // samplePairs returns the pairs of a sample with itself in a record.
 func samplePairs(r *record) uint128 { return square(uint64(r.bytes)).over(uint64(r.samples)) }
 
-// pairOfRacks sums up what was sampled between two racks.
+// pairOfRacks has the sums of the samples between two racks.
 type pairOfRacks struct {
 	alike       string // tiers of the cables of the two ends, and whether the racks are one
 	exporters   int
@@ -80,13 +82,14 @@ type pairOfRacks struct {
 
 // findRedundancy estimates the number of exporters on the paths between racks.
 //
-// Whether one exporter saw a packet that another sampled is not known, and by chance one may have sampled
-// none of a flow. But of the pairs of samples of one connection those of one exporter are one in k with k
-// exporters on its path, regardless of its size and of the rate. So of the bytes y of connections with two
-// samples or more, y (squares - n) / (y² - n) count once, and k is the ratio of y to them. A pair of racks
-// with few samples is drawn towards all pairs with cables of the same tiers, and these towards all pairs.
-// Traffic may move from one exporter to another, so only samples of one interval are compared. Unlike a
-// choice of the exporter that sampled most, which is too large if samples are few, this has no bias.
+// It is not known whether one exporter saw a packet that another sampled, and an exporter may by chance have
+// sampled no packet of a flow. However, if k exporters are on the path of a connection, one in k pairs of
+// its samples belongs to one exporter, regardless of its size and of the rate. Therefore, y (squares - n) /
+// (y² - n) of the bytes y of connections with two or more samples count once, and k is the ratio of y to
+// them. A pair of racks with few samples is drawn towards all pairs with cables of the same tiers, and these
+// towards all pairs. Traffic may move from one exporter to another, so only samples of one interval are
+// compared. Unlike a choice of the exporter that sampled most, which is too large if samples are few, this
+// has no bias.
 func (m *merging) findRedundancy(ctx context.Context) error {
 	m.places = placesOf(m.Network)
 	found := map[racks]*pairOfRacks{}
@@ -103,7 +106,7 @@ func (m *merging) findRedundancy(ctx context.Context) error {
 	return err
 }
 
-// redundancy returns that of the racks of a record.
+// redundancy returns the redundancy of the racks of a record.
 func (m *merging) redundancy(r *record) redundancy {
 	found, known := m.redundancies[m.places.racks(r)]
 	if !known {

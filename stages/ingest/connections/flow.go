@@ -2,7 +2,7 @@ package connections
 
 import "math"
 
-// A flow is what becomes of the records of a connection until it is idle.
+// A flow consists of the records of a connection until it is idle.
 type flow struct {
 	connection
 	protocolAndDSCP
@@ -19,7 +19,7 @@ type flow struct {
 	hasSpans  bool
 }
 
-// chosen is whose records the bytes of a flow are from.
+// chosen identifies the records that the bytes of a flow come from.
 type chosen struct {
 	observer int32 // that counted the most bytes; noValue: all of them sampled packets
 	class    class
@@ -48,9 +48,9 @@ func observe(records []record) observation {
 	return o
 }
 
-// flowOf merges the records of a flow. It has the size that its best observer counted. If all of them
-// sampled it, it has the sum over intervals of their estimate there. Observers that count every packet are
-// resolved by interval, too, if the traffic has moved between them: then none has counted most of it. A
+// flowOf merges the records of a flow. It has the size that its best observer counted. If all of them sampled
+// it, its size is the sum of their estimates over intervals. Observers that count every packet are also
+// resolved by interval if the traffic has moved between them, because then none has counted most of it. A
 // start is the latest that agrees with the observer that recorded its beginning first.
 func (m *merging) flowOf(records []record) flow {
 	f := flow{

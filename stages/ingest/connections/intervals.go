@@ -15,11 +15,11 @@ type span struct {
 	packets        int64
 }
 
-// sampleSpanNS is the time over which a record with few samples is spread, since they do not say when the
+// sampleSpanNS is the time over which a record with few samples is spread, because they do not show when the
 // packets between them were sent.
 const sampleSpanNS = int64(60e9)
 
-// shortNS is how long a flow lasts at most that has no intervals.
+// shortNS is the maximum duration of a flow without intervals.
 const shortNS = int64(1e9)
 
 // A piece is a record on the time line of its flow: its bytes and packets, from startNS to before endNS. The
@@ -38,9 +38,9 @@ type timeline struct {
 	lastNS      int64
 }
 
-// addSpans adds the intervals of a flow: the records of the observer that its bytes are from, or of all,
-// where they were sampled, scaled to the estimate of each interval. A flow that lasted no longer than a
-// second, or than the log can tell, has none.
+// addSpans adds the intervals of a flow. They come from the records of the observer that its bytes are from
+// or, if packets were sampled, from all records, scaled to the estimate of each interval. A flow that lasted
+// no longer than a second, or than the resolution of the log, has none.
 func (m *merging) addSpans(f *flow, records []record) error {
 	t := &m.timeline
 	t.begin(records)
@@ -128,8 +128,8 @@ func (m *merging) addSampled(records []record) {
 	}
 }
 
-// resolve makes the pieces disjoint. Pieces of one time are added up. An end that was rounded beyond the next
-// start is that start. Other pieces that overlap are cut at each other's ends, at uniform rates.
+// resolve makes the pieces disjoint. Pieces of the same time are added. An end that was rounded beyond the
+// next start is that start. Other pieces that overlap are cut at each other's ends, at uniform rates.
 func (t *timeline) resolve() {
 	slices.SortFunc(t.pieces, func(a, b piece) int {
 		return cmp.Or(cmp.Compare(a.startNS, b.startNS), cmp.Compare(a.endNS, b.endNS))

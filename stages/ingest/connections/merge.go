@@ -35,11 +35,11 @@ type merging struct {
 // Merge merges records into flows. It writes table flows in start order, and table workload_intervals.
 //
 // Records of the same two hosts, protocol and ports are one flow until IdleNS pass without a packet. If
-// several observers saw the flow, the one that counted the most bytes of it applies; if all of them sampled
-// it, their mean (exporters) or, at an unknown rate, that of one of them (samplers). A start is known to a
-// second, say, or, where several observers saw the flow, within what they agree on. There it is drawn: the
-// flows that a host starts in one second follow each other after log-normal gaps, scaled to fill it, in
-// random order. Flows are numbered in start order.
+// several observers saw the flow, the one that counted the most bytes of it applies. If all of them sampled
+// it, their mean applies (exporters) or, at an unknown rate, that of one of them (samplers). A start is known
+// with the resolution of the log, such as a second, or within the range that all observers agree on. It is
+// drawn within this range: the flows that a host starts in one second follow each other after log-normal
+// gaps, which are scaled to fill the second, in random order. Flows are numbered in start order.
 func Merge(ctx context.Context, s Settings, sources []Source, flows, intervals schema.Sink) (_ Result,
 	err error) {
 	m := newMerging(s)
@@ -77,7 +77,7 @@ func newMerging(s Settings) *merging {
 	}
 }
 
-// read reads the records, and decides what depends on all of them.
+// read reads the records, and computes the values that depend on all of them.
 func (m *merging) read(ctx context.Context, sources []Source) error {
 	m.noted.sources = len(sources)
 	for _, source := range sources {
@@ -119,9 +119,9 @@ var byConnection = extsort.Order[record]{
 	Compare: compareRecords,
 }
 
-// chooseSamplers chooses an observer for each pair of hosts, the one with the most bytes: records of packets
-// that were sampled at a rate that is not known count at this one. Each observer has estimated the bytes of a
-// flow by itself, and the larger estimate would be too large.
+// chooseSamplers chooses an observer for each pair of hosts, the one with the most bytes. Records of packets
+// that were sampled at an unknown rate count only at this observer. Each observer has estimated the bytes of
+// a flow by itself, and the larger estimate would be too large.
 func (m *merging) chooseSamplers(ctx context.Context) error {
 	type pair struct{ src, dst, observer int32 }
 	bytes := map[pair]uint128{}
@@ -188,9 +188,9 @@ func (m *merging) eachConnection(ctx context.Context, do func(records []record) 
 	return flush()
 }
 
-// removeRepeated removes the records that a source with a lower number has, too: a log that is ingested while
-// it grows, and again when it is complete, counts once. Equal records of one source stay: of each record the
-// result has as many as the source that has the most.
+// removeRepeated removes the records that a source with a lower number also has. A log that is ingested while
+// it grows, and again when it is complete, thus counts once. Equal records of one source stay: the result has
+// each record as often as the source that has it most often.
 func (m *merging) removeRepeated() {
 	kept := m.group[:0]
 	for at := 0; at < len(m.group); {

@@ -61,7 +61,7 @@ func sourceOf(n int32, records []testRecord) Source {
 	}}
 }
 
-// A keep keeps the rows of a table.
+// A keep stores the rows of a table.
 type keep struct{ rows []arrow.Record }
 
 func (k *keep) Write(batch arrow.Record) error {
@@ -147,7 +147,7 @@ func (m *merged) text() (text string) {
 	return text
 }
 
-// What the log says of a flow's bytes over time, in all cases in which records of one flow differ.
+// The intervals of a flow follow the log in all cases in which the records of one flow differ.
 func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 	second := func(start, end float64, bytes int64) testRecord {
 		return testRecord{start: start, end: end, resolution: 1, bytes: bytes, packets: bytes / 10}
@@ -232,7 +232,8 @@ func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 }
 
 // If the traffic of a flow moves between observers that count every packet, no minute is lost and none counts
-// twice: the one before the move has the bytes of the first observer, the one after it those of the second.
+// twice. The minute before the move has the bytes of the first observer, and the one after it those of the
+// second.
 func TestIntervalsOfTrafficThatMoves(t *testing.T) {
 	var records []testRecord
 	for minute := range 60 {
@@ -257,7 +258,7 @@ func TestIntervalsOfTrafficThatMoves(t *testing.T) {
 	}
 }
 
-// A log that is ingested in two files that overlap has each record once.
+// If a log is ingested in two overlapping files, each record counts once.
 func TestIntervalsOfRepeatedRecords(t *testing.T) {
 	var records []testRecord
 	for minute := range 10 {

@@ -78,12 +78,12 @@ func (r *record) sameTime(o *record) bool {
 	return r.sameConnection(o) && r.startNS == o.startNS && r.endNS == o.endNS && r.observer == o.observer
 }
 
-// repeats reports whether a record says the same as another one.
+// repeats reports whether a record has the same content as another one.
 func (r *record) repeats(o *record) bool {
 	return r.sameTime(o) && compareContents(r, o) == 0
 }
 
-// compareContents compares what records with the same connection, observer and times say.
+// compareContents compares the other columns of records with the same connection, observer and times.
 func compareContents(a, b *record) int {
 	return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.resolutionNS, b.resolutionNS),
 		cmp.Compare(a.samples, b.samples), cmp.Compare(a.service, b.service), cmp.Compare(a.vnet, b.vnet),
@@ -248,7 +248,7 @@ func (r *record) check() error {
 	return nil
 }
 
-// noted is what depends on all records.
+// noted has the values that depend on all records.
 type noted struct {
 	durations map[int64]uint128 // bytes of records by duration in s
 	exporters map[int32]bool    // observers with samples at a known rate

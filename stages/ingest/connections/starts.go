@@ -242,14 +242,14 @@ func (g *gaps) add(second int64) {
 	g.flows = append(g.flows, 1)
 }
 
-// MostGaps is how many gaps are kept. If there are as many, there may be more.
+// MostGaps is the maximum number of gaps that are kept. If there are as many, there may be more.
 const MostGaps = 1000
 
-// find returns the seconds without a flow, in a row, in which a log that is complete would have some, the
-// longest first: at the mean rate, the number of flows is eight standard deviations above 0, so that in logs
-// with bursts only longer gaps count. Rate and variance are those of all seconds but empty ones that are up
-// to a tenth of the time. The variance is at least that of independent starts: a regular log whose period is
-// not a second has empty seconds, too.
+// find returns the gaps: seconds without a flow, in a row, in which a complete log would have some, the
+// longest first. At the mean rate, the number of flows in a gap is eight standard deviations above 0, so that
+// only longer gaps count in logs with bursts. Rate and variance are those of all seconds but empty ones that
+// are up to a tenth of the time. The variance is at least that of independent starts, because a regular log
+// whose period is not a second has empty seconds, too.
 func (g *gaps) find() (found []Gap) {
 	if len(g.seconds) == 0 {
 		return nil

@@ -114,7 +114,7 @@ func randomRecords(seed uint64, observers []string, classes []int64) (records []
 }
 
 // The flows are those of a second implementation in SQL, for records of every kind. Bytes of samples may
-// differ by one, since DuckDB adds floating-point numbers in any order.
+// differ by one, because DuckDB adds floating-point numbers in any order.
 func TestMergeEqualsItsTwin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs SQL")
@@ -180,7 +180,7 @@ func writeRecords(t *testing.T, file string, records []testRecord) {
 	}
 }
 
-// compareLines compares flows, one a line, whose last word are the bytes.
+// compareLines compares flows, one per line, which end with the bytes.
 func compareLines(t *testing.T, got, want []string) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -4,8 +4,8 @@
 //	             │                                                  ▼
 //	             └───────────────────────────────────────────────► Each: merge of all runs
 //
-// Rows are structs of fixed size. They have no pointers, so a run is their memory as it is: the file is read
-// only by the process that wrote it.
+// Rows are structs of fixed size. They have no pointers, so a run is a copy of their memory. Only the process
+// that wrote the file reads it.
 package extsort
 
 import (
@@ -52,7 +52,7 @@ type place struct {
 // A run is a sorted part of the file, in rows.
 type run struct{ from, to int64 }
 
-// leastRows is how many rows a Sorter holds at least.
+// leastRows is the minimum number of rows that a Sorter holds.
 const leastRows = 1024
 
 // New returns a Sorter that holds about memoryBytes of rows and writes others to a file in dir. It panics if
@@ -121,11 +121,11 @@ func (s *Sorter[T]) sort() {
 	s.sortPlaces(s.keys)
 }
 
-// fewPlaces is how many places are sorted by comparisons.
+// fewPlaces is the maximum number of places that are sorted by comparisons only.
 const fewPlaces = 128
 
-// sortPlaces sorts places. Many are first divided, in place, into 256 ranges of their keys ("American flag
-// sort", McIlroy et al., "Engineering radix sort", 1993).
+// sortPlaces sorts places. More places are first divided, in place, into 256 ranges of their keys ("American
+// flag sort", McIlroy et al., "Engineering radix sort", 1993).
 func (s *Sorter[T]) sortPlaces(places []place) {
 	if len(places) <= fewPlaces {
 		s.comparePlaces(places)
@@ -239,8 +239,8 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 	return ctx.Err()
 }
 
-// Pull returns a function that returns the rows that Each calls do with, one by one, and then the error
-// io.EOF. The row is valid until the next call. The caller calls stop when it needs no more rows.
+// Pull returns a function that returns the rows of Each one by one, and then the error io.EOF. The row is
+// valid until the next call. The caller calls stop when it needs no more rows.
 func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error), stop func()) {
 	errStopped := errors.New("stopped")
 	pull, stop := iter.Pull2(func(yield func(*T, error) bool) {

@@ -20,7 +20,7 @@ var byBoth = Order[pair]{
 	Compare: func(a, b *pair) int { return cmp.Compare(a.value, b.value) },
 }
 
-// Rows come back in order, each once, in memory and from runs, as often as they are asked for. Without this,
+// Rows are returned in order, each once, from memory and from runs, in any number of calls. Without this,
 // records of one connection would be divided between flows, or lost.
 func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 1024, 1025, 10_000} {
@@ -68,7 +68,7 @@ func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 	}
 }
 
-// A row with a pointer would be garbage when it is read again.
+// A row with a pointer would be invalid when it is read back.
 func TestSorterRefusesPointers(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// ChiSquare fails if the counts of equally likely cells deviate from even, in either direction, more
-// than chance does about once in a million (Wilson and Hilferty's normal approximation).
+// ChiSquare fails if the counts of equally likely cells deviate from equal counts, in either direction, by
+// more than chance explains about once in a million (Wilson and Hilferty's normal approximation).
 func ChiSquare(t *testing.T, what string, counts []int, total int) {
 	t.Helper()
 	want := float64(total) / float64(len(counts))

@@ -63,7 +63,7 @@ type device struct {
 //	build        find hosts, roles, racks, pods and ids; fill the draft
 type listings struct {
 	all []listing
-	// devices are those that the file describes separately from their cables.
+	// devices are the devices that the file describes separately from their cables.
 	devices []device
 	// reports means that each device reports its own cables. It is nil if cables are listed once, or if the
 	// list decides (see bothEnds).

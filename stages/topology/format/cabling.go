@@ -340,7 +340,7 @@ func otherNetwork(types string, ports ...string) string {
 	return ""
 }
 
-// unknownBps stands for a speed whose fault has been reported.
+// unknownBps represents a speed whose fault has been reported.
 const unknownBps = 1e10
 
 // breakout matches the speed of a cable with several lanes, such as 4x25G.

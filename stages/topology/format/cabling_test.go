@@ -125,8 +125,7 @@ func TestCablingFaults(t *testing.T) {
 	}
 }
 
-// A number in kbit/s, as NetBox has them, is not treated as Mbps or bps where the name of a port says the
-// speed.
+// A number in kbit/s, as in NetBox, is not read as Mbps or bps if the name of a port states the speed.
 func TestCablingSpeedsInKbps(t *testing.T) {
 	rows := "h1,eno1,sw1,Gi1/0/1,1000000\nh2,eno1,sw1,Te1/1/1,10000000\n"
 	wantFaults(t, loadText(t, "c.csv", "a,port_a,b,port_b,speed\n"+rows, Options{}),
@@ -138,7 +137,7 @@ func TestCablingSpeedsInKbps(t *testing.T) {
 	}
 }
 
-// Each repair does what its documentation says, and only that.
+// Each repair does what its documentation states, and nothing else.
 func TestCablingRepairs(t *testing.T) {
 	const header = "a,pa,b,pb,speed\n"
 	base := "h1,e,s1,p1,10G\nh2,e,s2,p1,10G\ns1,p2,s2,p2,40G\n"
@@ -179,7 +178,7 @@ func TestCablingRepairs(t *testing.T) {
 	}
 }
 
-// A list that most cables stand in from both ends must have all cables from both ends.
+// If most cables of a list are listed from both ends, all must be.
 func TestCablingFromBothEnds(t *testing.T) {
 	text := "local_device,local_port,remote_device,remote_port,speed\n" +
 		"s1,p1,h1,e,10G\nh1,e,s1,p1,10G\ns1,p2,h2,e,10G\nh2,e,s1,p2,10G\ns1,p3,h3,e,10G\n"
@@ -192,8 +191,8 @@ func TestCablingFromBothEnds(t *testing.T) {
 	}
 }
 
-// Beside remote_device, "device" is the near device. A column of ports is a column of devices only where it
-// holds DEVICE:PORT and the other end has no column of devices either.
+// If there is a column remote_device, "device" is the near device. A column of ports is a column of devices
+// only if it contains DEVICE:PORT and the other end has no column of devices either.
 func TestCablingOfNeighbors(t *testing.T) {
 	rows := "s1,Ethernet0,h1,eth0\ns1,Ethernet4,s2,Ethernet4\ns2,Ethernet0,h2,eth0\n"
 	o := Options{DefaultSpeedBps: 1e10}
@@ -238,8 +237,8 @@ func TestCablingOfNeighbors(t *testing.T) {
 	wantNotes(t, named, "columns not used: device")
 }
 
-// Switches list their neighbours, servers list none: most cables are listed from one end. A switch that does
-// not list a cable to itself is a fault.
+// Switches list their neighbors and servers list none, so most cables are listed from one end. A switch that
+// does not list a cable to itself is a fault.
 func TestCablingOfSilentServers(t *testing.T) {
 	list := "a,port_a,b,port_b,speed\nleaf1,1,h1,e,25G\nleaf1,2,h2,e,25G\nleaf1,3,h3,e,25G\nleaf2,1,h4,e,25G\nleaf2,2,h5,e,25G\n" +
 		"leaf1,49,spine,1,100G\nspine,1,leaf1,49,100G\nleaf2,49,spine,2,100G\n"
@@ -253,7 +252,7 @@ func TestCablingOfSilentServers(t *testing.T) {
 	}
 }
 
-// Without ports a cable listed twice looks like two cables: an option decides.
+// Without ports, a cable that is listed twice looks like two cables, and an option decides.
 func TestCablingWithoutPorts(t *testing.T) {
 	text := "source,target,bandwidth\nh1,s1,10G\nh2,s1,10000\nh2,s1,10G\n"
 	wantFaults(t, loadText(t, "c.csv", text, Options{}), "4 doubled without ports")
@@ -337,7 +336,7 @@ func TestCablingNodeList(t *testing.T) {
 	wantNotes(t, l, "every device in it is a host")
 }
 
-// Names that are numbers are ids; a semicolon list with odd spellings reads like any other.
+// Names that are numbers are ids, and a list with semicolons and odd spellings is read like any other.
 func TestCablingSpellings(t *testing.T) {
 	l := loadText(
 		t,
@@ -372,7 +371,7 @@ func TestCablingSpellings(t *testing.T) {
 		"2 format has 4 columns", "3 format names no device", "4 format")
 }
 
-// Hosts with several cables are guessed from the names of hosts with one, from words, or from the names of
+// Hosts with several cables are inferred from the names of hosts with one, from words, or from the names of
 // their ports.
 func TestCablingMultiHomed(t *testing.T) {
 	l := loadText(t, "c.csv", "a,b,speed\nweb1,t1,10G\nweb2,t1,10G\nweb2,t2,10G\nweb3,t2,10G\n", Options{})
@@ -439,7 +438,7 @@ func TestCablingParquet(t *testing.T) {
 	}
 }
 
-// Pods are what a three-tier network falls into without its spines.
+// The pods of a three-tier network are its parts without the spines.
 func TestCablingPods(t *testing.T) {
 	want := topologytest.MustClos(
 		t,
@@ -483,7 +482,7 @@ func FuzzCabling(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, repair bool) { fuzzFormat(t, "fuzz.csv", data, repair) })
 }
 
-// fuzzFormat loads arbitrary data: either a network that can be described, or faults.
+// fuzzFormat loads arbitrary data and expects either a network that can be described, or faults.
 func fuzzFormat(t *testing.T, name string, data []byte, repair bool) {
 	o := Options{Speeds: []SpeedRule{{"*", "*1", 1e9}}}
 	if repair {

@@ -210,8 +210,8 @@ func (d *draft) addCable(c topology.Cable, failed bool, at place) {
 // islands. A network with islands can be routed; only flows between its parts have no path.
 //
 // The order matters. Repairs come first, so that the checks see the repaired network. Islands come before the
-// checks, since removing an island also removes its hosts without cables. The checks run on the whole draft,
-// so that one run of the command shows every fault.
+// checks, because removing an island also removes its hosts without cables. The checks run on the whole
+// draft, so that one run of the command shows every fault.
 func (d *draft) finish() *topology.Network {
 	d.exclude()
 	d.repairCables()

@@ -15,7 +15,7 @@ leaf2,Ethernet49,spine1,Ethernet2,100G,30m
 leaf2,Ethernet49,spine1,Ethernet2,100G,30m
 `
 
-// Load reports every fault with its line; Options.Repair says which faults to repair.
+// Load reports every fault with its line. Options.Repair lists the faults to repair.
 func ExampleLoadData() {
 	l, _ := format.LoadData("cables.csv", []byte(exampleCables), format.Options{})
 	for _, f := range l.Faults {

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// The descriptions build the networks of the paper: the same ids, names, links and numbers.
+// The descriptions build the networks of the paper, with the same ids, names, links and numbers.
 func TestClosIsTheReference(t *testing.T) {
 	for file, spec := range map[string]topology.ClosSpec{
 		"cluster_1_to_1.json":         topologytest.SmallClos(1),
@@ -248,7 +248,7 @@ func TestTopologyParquet(t *testing.T) {
 	}
 }
 
-// A node's null is a missing key, except for the id.
+// A null in a node is a missing key, except for the id.
 func TestNullsOfNodes(t *testing.T) {
 	text := strings.Replace(
 		tinyJSON,
@@ -303,8 +303,8 @@ func FuzzTopologyCSV(f *testing.F) {
 	})
 }
 
-// sharedFile returns a file of the reference data, which some machines keep beside the repository. Where it
-// is missing the test is skipped.
+// sharedFile returns a file of the reference data, which some machines have beside the repository. If it is
+// missing, the test is skipped.
 func sharedFile(t testing.TB, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{"..", "..", "..", "..", "shared", "reference"}, parts...)...)

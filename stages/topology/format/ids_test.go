@@ -2,7 +2,7 @@ package format
 
 import "testing"
 
-// A flow from "1" must not start at another host than the one of that name.
+// A flow from "1" must start at the host with that name.
 func TestNamesThatAreNumbers(t *testing.T) {
 	graph := "graph:\n  hosts: [\"1\", \"0\", \"2\"]\n  switches: [s]\n  bandwidth: 10Gbps\n  delay: 1us\n" +
 		"  cables: [\"1:s\", \"0:s\", \"2:s\"]\n"

@@ -164,8 +164,8 @@ func TestSONiCFaults(t *testing.T) {
 	wantFaults(t, l)
 }
 
-// The queues of ports by DSCP: priorities, weights, marks and PFC; what is not simulated is counted. A range
-// of queues, the DSCP map of all ports, and what maps leave out.
+// The queues of ports by DSCP have priorities, weights, marks and PFC. Settings that are not simulated are
+// counted. The file has a range of queues, the DSCP map of all ports, and maps that omit values.
 func TestSONiCQueues(t *testing.T) {
 	l := loadFixture(t, "sonic", Options{})
 	if len(l.Settings) != 2 || len(l.Settings[0].Queues) != 2 ||
@@ -223,7 +223,7 @@ func TestSONiCQueues(t *testing.T) {
 	}
 }
 
-// A folder per switch, as Batfish expects them, and a single file.
+// A directory with one folder per switch, as Batfish expects it, and a single file.
 func TestSONiCLayouts(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"leaf01", "leaf02", "tor01", "tor02"} {
@@ -288,7 +288,7 @@ func TestBatfish(t *testing.T) {
 		l.Faults = l.Faults[:1]
 		wantFaults(t, l, c.want)
 	}
-	// A snapshot directory of Batfish; each cable once.
+	// A snapshot directory of Batfish lists each cable once.
 	dir := filepath.Join(t.TempDir(), "snapshot")
 	if err := os.MkdirAll(filepath.Join(dir, "batfish"), 0o755); err != nil {
 		t.Fatal(err)
@@ -371,7 +371,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// Three digits in a Clos description ask for millions of nodes: that is for TestClosRefuses.
+// Numbers with three digits in a Clos description can mean millions of nodes, which TestClosRefuses tests.
 var threeDigits = regexp.MustCompile(`[0-9][0-9_]{2}|[0-9]e|0[xob]`)
 
 func FuzzYAML(f *testing.F) {
@@ -443,7 +443,8 @@ func TestFormatDocs(t *testing.T) {
 	}
 }
 
-// A description is free text: it must not hide that both ends name the same port, and split a cable in two.
+// A description is free text: it must not hide that both ends name the same port, which would split a cable
+// into two.
 func TestLLDPDescriptionsDoNotBeatPortIDs(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

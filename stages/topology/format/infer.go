@@ -185,7 +185,7 @@ var (
 		"oob",
 		"mgmt",
 	}
-	// routerWords name devices that forward packets but do not belong to a tier of the data centre.
+	// routerWords name devices that forward packets but do not belong to a tier of the data center.
 	routerWords = []string{
 		"router",
 		"rtr",
@@ -239,8 +239,9 @@ func (p *plan) likelyHosts() (single, several []int) {
 	return single, several
 }
 
-// A group of devices with several cables outnumbers its neighbours if it has leastGroup devices or more, each
-// with mostUplinks neighbours or less, and groupPerNeighbor times as many as all their neighbours.
+// A group of devices with several cables outnumbers its neighbors if three conditions hold. It has at least
+// leastGroup devices, each has at most mostUplinks neighbors, and there are at least groupPerNeighbor devices
+// for each neighbor of the group.
 const (
 	leastGroup       = 8
 	mostUplinks      = 8
@@ -471,7 +472,7 @@ var (
 )
 
 // roleNames maps common names of roles to kinds of nodes. Routers, firewalls and the like are switches
-// without a tier: they forward packets but do not belong to the tiers of a data centre.
+// without a tier: they forward packets but do not belong to the tiers of a data center.
 var roleNames = map[string]string{
 	"host": topology.KindHost, "server": topology.KindHost, "compute": topology.KindHost, "storage": topology.KindHost,
 	"vm": topology.KindHost, "gpu": topology.KindHost,

@@ -78,7 +78,8 @@ func TestPatchPanels(t *testing.T) {
 	wantFaults(t, loadText(t, "c.csv", crowded, o), "2 status 3 cables end at ports of that number",
 		"3 status panel1:Port 2")
 
-	// By the types of NetBox's bulk import, through two panels, whose own ports have no telling names.
+	// The file has the port types of NetBox's bulk import, and two panels whose own ports have no
+	// recognizable names.
 	typed := "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name,status\n" +
 		"h1,dcim.interface,eth0,p1,dcim.frontport,1,connected\np1,dcim.rearport,1,p2,dcim.rearport,1,connected\n" +
 		"p2,dcim.frontport,1,leaf1,dcim.interface,Ethernet1,connected\nh2,dcim.interface,eth0,leaf1,dcim.interface,Ethernet2,connected\n" +
@@ -95,7 +96,7 @@ func TestPatchPanels(t *testing.T) {
 		t.Errorf("%d cables: a connection with a planned part is no part of the network", l.Cables)
 	}
 
-	// A list of devices that gives it a role says that it is no panel.
+	// A list of devices that gives it another role states that it is not a panel.
 	nodes := filepath.Join(t.TempDir(), "nodes.csv")
 	if err := os.WriteFile(nodes, []byte("device,role\npanel1,leaf\nleaf1,leaf\nweb1,server\nweb2,server\nweb3,server\n"), 0o600); err != nil {
 		t.Fatal(err)

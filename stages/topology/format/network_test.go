@@ -11,7 +11,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// An operator's list: dual-homed hosts, a LAG of two members, an MLAG peer link, a WAN router, missing
+// An operator's list has dual-homed hosts, a LAG of two members, an MLAG peer link, a WAN router, missing
 // speeds, ports of other networks, and unused ports.
 const operatorList = `local_device,local_port,remote_device,remote_port,speed,length
 db1,ens1,leaf1,TwentyFiveGigE1/0/1,n/a,3m
@@ -68,7 +68,7 @@ func TestOperatorList(t *testing.T) {
 	if got := n.RackNames(); !slices.Equal(got, []string{"leaf1+leaf2"}) {
 		t.Errorf("racks %q", got)
 	}
-	// The WAN cable is in no tier of the others.
+	// The WAN cable does not belong to a tier of the other cables.
 	cables, err := n.Select("tor-spine")
 	if err != nil || len(cables) != 2 {
 		t.Errorf("tor-spine: %v, %v", cables, err)
@@ -104,8 +104,8 @@ func TestOperatorList(t *testing.T) {
 	}
 }
 
-// Port eth0 of a server is no management port, regardless of the names of its other ports. Of those that are,
-// a note names the switches.
+// Port eth0 of a server is not a management port, regardless of the names of its other ports. For ports that
+// are, a note names the switches.
 func TestManagementPorts(t *testing.T) {
 	gpu := "a,port_a,b,port_b,speed\nsrv1,eth0,leaf1,Ethernet1,100G\nsrv1,gpu0,leaf1,Ethernet2,100G\nsrv1,gpu1,leaf1,Ethernet3,100G\n"
 	other := "srv2,eth0,leaf1,Ethernet4,100G\n"
@@ -158,7 +158,7 @@ func TestManagementPorts(t *testing.T) {
 	wantNotes(t, loadText(t, "c.csv", operatorList, Options{}), "beside ports of other names): leaf1, spine1")
 }
 
-// A cable list with other networks' cables by type, unused ports, and DEVICE:PORT in one column.
+// The cable list has cables of other networks by type, unused ports, and DEVICE:PORT in one column.
 func TestCablingShapes(t *testing.T) {
 	netbox := "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name,speed\n" +
 		"a1,dcim.interface,eth0,sw,dcim.interface,1,10G\na2,dcim.interface,eth0,sw,dcim.interface,2,10G\n" +
@@ -204,7 +204,7 @@ func TestCablingShapes(t *testing.T) {
 	)
 }
 
-// Roles that a list states are kept, and others are not guessed into its tiers.
+// Roles that a list states are kept, and no other device is inferred to be in its tiers.
 func TestStatedRoles(t *testing.T) {
 	nodes := filepath.Join(t.TempDir(), "nodes.csv")
 	list := "device,role,rack\nh1,server,R-17\nh2,server,R-18\nleaf1,leaf,\nleaf2,leaf,\nspine1,spine,\nedge7,router,\n"
@@ -221,7 +221,7 @@ func TestStatedRoles(t *testing.T) {
 		"roles: leaf is called tor in tiers",
 		"roles: router is called switch",
 	)
-	// A host at a spine makes it no tor: its bandwidth to leaves stays downwards.
+	// A host at a spine does not make it a tor: its bandwidth to leaves still counts as downward.
 	high := loadText(t, "c.csv", text+"h2,spine1,10G\nspine1,edge7,20G\n", Options{NodeList: nodes})
 	wantFaults(t, high)
 	if d := topology.Describe(high.Network); !slices.Contains(
@@ -243,7 +243,8 @@ func TestStatedRoles(t *testing.T) {
 	}
 }
 
-// Text of another encoding, as spreadsheets write it, is refused with its line: a lake could not be read.
+// Text of another encoding, as spreadsheets write it, is refused with its line, because it would make a lake
+// unreadable.
 func TestOtherEncoding(t *testing.T) {
 	for line, text := range map[int]string{2: "a,b,speed\nZ\xfcrich1,leaf1,10G\n", 1: "\xff\xfea\x00,\x00b\x00\n\x00"} {
 		file := filepath.Join(t.TempDir(), "cables.csv")
@@ -257,7 +258,7 @@ func TestOtherEncoding(t *testing.T) {
 	}
 }
 
-// Racks of dual-homed hosts are known by both switches, and by one that no other rack has.
+// A rack of dual-homed hosts is named by both of its switches, or by a switch that no other rack has.
 func TestRacksOfTwoSwitches(t *testing.T) {
 	text := "a,b,speed\n"
 	for rack, leaves := range [][2]string{{"leaf1a", "leaf1b"}, {"leaf2a", "leaf2b"}, {"leaf2b", "leaf3"}, {"7", "8"}} {
@@ -305,7 +306,7 @@ const lldpctl = `{"lldp": {"interface": [
  {"Ethernet48": {"chassis": {"spine1.dc.example": {"id": {"type": "mac", "value": "x"}}},
    "port": {"id": {"type": "local", "value": "etp1"}, "descr": "Ethernet0"}}}]}}`
 
-// lldpOf is the output of lldpctl for neighbours given as local port, device, port and capability.
+// lldpOf is the output of lldpctl for neighbors given as local port, device, port and capability.
 func lldpOf(neighbors ...[4]string) string {
 	var all []string
 	for _, n := range neighbors {
@@ -339,7 +340,7 @@ func writeFiles(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// Cables of SONiC switches whose configurations list no neighbours come from LLDP.
+// Cables of SONiC switches whose configurations list no neighbors come from LLDP.
 func TestSONiCNeighbours(t *testing.T) {
 	config := func(name string) string {
 		return `{"DEVICE_METADATA": {"localhost": {"hostname": "` + name + `"}}, "PORT": {"Ethernet0": {"speed": "25000"},

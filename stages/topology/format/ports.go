@@ -103,9 +103,9 @@ func splitPort(name string) (family, number string) {
 	return strings.NewReplacer("-", "", " ", "").Replace(m[1]), m[2]
 }
 
-// portKey is the normalised name of a port: two names of ports of one device mean the same port if their keys
-// are equal. Ethernet1, ethernet1, Eth1 and Et1 have one key, Gi1/0/1 and GigabitEthernet1/0/1, and e1-1 and
-// ethernet-1/1. Linux's eth0, a management port, is not SONiC's Ethernet0.
+// portKey is the normalized name of a port: two names of ports of one device mean the same port if their keys
+// are equal. These have equal keys: Ethernet1, ethernet1, Eth1 and Et1; Gi1/0/1 and GigabitEthernet1/0/1;
+// e1-1 and ethernet-1/1. Linux's eth0, a management port, is not SONiC's Ethernet0.
 func portKey(name string) string {
 	family, number := splitPort(name)
 	if family == "" || name == "eth0" {

@@ -2,7 +2,7 @@ package format
 
 import "testing"
 
-// Without one key for the spellings of a port, a cable that both ends list is two cables, and has twice its
+// Without one key for the spellings of a port, a cable that both ends list would be two cables with twice the
 // bandwidth.
 func TestPortKeysOfVendors(t *testing.T) {
 	for _, same := range [][]string{
@@ -40,7 +40,7 @@ func TestPortKeysOfVendors(t *testing.T) {
 	}
 }
 
-// Without the speeds of H3C's and Huawei's names, each of their cables needs a rule.
+// Without the speeds of H3C's and Huawei's names, each of their cables would need a rule.
 func TestPortSpeedsOfVendors(t *testing.T) {
 	for name, gbps := range map[string]int64{
 		"GigabitEthernet1/0/1": 1, "Ten-GigabitEthernet1/0/1": 10, "XGE1/0/1": 10, "FortyGigE1/0/1": 40, "FGE1/0/1": 40,

@@ -12,7 +12,7 @@ import (
 	"parsimon/stages/topology"
 )
 
-// wantCounts compares what a file describes.
+// wantCounts checks the format of a file and its numbers of hosts, switches and cables.
 func wantCounts(t *testing.T, l *Loaded, format string, hosts, switches, cables int) {
 	t.Helper()
 	if l.Format != format || l.Hosts != hosts || l.Switches != switches || l.Cables != cables {
@@ -31,7 +31,7 @@ func wantCounts(t *testing.T, l *Loaded, format string, hosts, switches, cables 
 	}
 }
 
-// kindOf is the kind of a node by its name.
+// kindOf returns the kind of a node with a name.
 func kindOf(t *testing.T, l *Loaded, name string) string {
 	t.Helper()
 	for _, v := range l.Network.Nodes {
@@ -43,7 +43,7 @@ func kindOf(t *testing.T, l *Loaded, name string) string {
 	return ""
 }
 
-// Links of both forms, aliases of ports, groups, and links out of the lab.
+// The file has links of both forms, aliases of ports, groups, and links out of the lab.
 func TestContainerlab(t *testing.T) {
 	l := loadFixture(t, "lab.clab.yml", Options{Speeds: parseSpeedRules(t, "spine*=100G", "*=25G")})
 	wantFaults(t, l)
@@ -71,7 +71,8 @@ func TestContainerlab(t *testing.T) {
 	)
 }
 
-// Links are DeviceInterfaceLink with the speed of the link, else of the port; both switches list a cable.
+// Links are elements DeviceInterfaceLink, with the speed of the link or else of the port. Both switches list
+// a cable.
 func TestMinigraph(t *testing.T) {
 	l := loadFixture(t, "minigraph", Options{})
 	wantFaults(t, l)
@@ -108,7 +109,7 @@ func TestMinigraph(t *testing.T) {
 	}
 }
 
-// A file of links of sonic-mgmt: headers without separators, speeds in Mbps.
+// A file of links of sonic-mgmt has headers without separators, and speeds in Mbps.
 func TestSonicMgmtLinks(t *testing.T) {
 	l := loadText(
 		t,
@@ -123,7 +124,7 @@ func TestSonicMgmtLinks(t *testing.T) {
 	wantNotes(t, l, "dut-01 – fan-01 (2 × 40 Gbps)")
 }
 
-// What suzieq-cli writes, as CSV and as JSON, and the Parquet files with values in their paths.
+// SuzieQ's output is read as CSV and JSON of suzieq-cli, and as Parquet files with values in their paths.
 func TestSuzieQ(t *testing.T) {
 	o := Options{DefaultSpeedBps: 1e10, HostPatterns: []string{"srv*"}}
 	csv := "namespace,hostname,ifname,peerHostname,peerIfname,description,mgmtIP,timestamp\n" +
@@ -178,7 +179,8 @@ func TestSuzieQ(t *testing.T) {
 const ns3Small = "6 2 6\n4 5\n0 4 25Gbps 1us 0\n1 4 25000000000.0 0.001ms 0\n2 5 25Gbps 1us 0\n3 5 25Gbps 1us 0\n" +
 	"4 5 100Gbps 2us 0\n4 5 100Gbps 2us 0.001\n"
 
-// The three headers of ns-3's topology files; nodes that are no switches are hosts, with their ids.
+// Files have one of the three headers of ns-3's topology files. Nodes that are not switches are hosts, and
+// keep their ids.
 func TestNS3(t *testing.T) {
 	l := loadText(t, "topology.txt", ns3Small, Options{})
 	wantFaults(t, l)
@@ -231,7 +233,8 @@ const htsimThree = "# comment\nNodes 8\nTiers 3\nPodsize 4\n\nTier 0\nDownlink_s
 	"Switch_Latency_ns 300\nTier 1\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 4\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 500\nBundle 1\n" +
 	"Tier 2\nDownlink_speed_Gbps 100\nRadix_Down 4\nDownlink_Latency_ns 1000\nBundle 2\n"
 
-// A fat-tree of htsim: 2 pods of 2 ToR and 2 aggregation switches, 4 core switches with bundles of two.
+// A fat-tree of htsim has 2 pods of 2 ToR and 2 aggregation switches, and 4 core switches with bundles of
+// two.
 func TestHtsim(t *testing.T) {
 	l := loadText(t, "test.topo", htsimThree, Options{})
 	wantFaults(t, l)
@@ -281,8 +284,8 @@ const graphmlSmall = `<?xml version="1.0" encoding="utf-8"?><graphml xmlns="http
     <edge source="3" target="1"><data key="d4">a circuit</data></edge>
   </graph></graphml>`
 
-// Names that several nodes have, speeds in three attributes, and delays by distance: Bern and Geneva are 129
-// km apart.
+// The file has names that several nodes have, speeds in three attributes, and delays by distance: Bern and
+// Geneva are 129 km apart.
 func TestGraphML(t *testing.T) {
 	l := loadText(t, "zoo.graphml", graphmlSmall, Options{DefaultSpeedBps: 1e9})
 	wantFaults(t, l)
@@ -333,7 +336,7 @@ func TestGML(t *testing.T) {
 	wantFaults(t, loadText(t, "net.gml", deep, Options{}), "1 format is not GML")
 }
 
-// A few words must not ask for gigabytes.
+// A file of a few words must not make the reader allocate gigabytes.
 func TestSmallFilesOfLargeNetworks(t *testing.T) {
 	for name, text := range map[string]string{
 		"topology.txt": "4000000 1 1\n5\n0 5 1Gbps 1us 0\n",
@@ -376,8 +379,7 @@ func TestLLDPJSON0(t *testing.T) {
 	}
 }
 
-// The error of an unknown format says what the file looks like and which command makes a file of it that is
-// read.
+// The error for an unknown format names the format that the file resembles, and the command that converts it.
 func TestUnknownFormats(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"net.dot": "graph { a -- b }", "nx.json": `{"directed": false, "multigraph": false, "graph": {}, "nodes": [], "links": []}`,

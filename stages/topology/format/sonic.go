@@ -196,7 +196,7 @@ func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 	}
 }
 
-// readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbours ({local_port,
+// readNeighbors reads DEVICE_NEIGHBOR, whose keys are local ports ({name, port}) or neighbors ({local_port,
 // port}).
 func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	for key, f := range r.members(top.Of("DEVICE_NEIGHBOR")) {
@@ -336,8 +336,8 @@ func (v *sonicSwitch) portNamed(text string) string {
 }
 
 // readLLDP reads the output of lldpctl -f json or json0. In json, lldp.interface is a list of objects, or one
-// object, by local port. In json0 every value is a list, of objects with the key value where it is a text,
-// and an interface has its local port as name.
+// object, by local port. In json0 every value is a list. Texts are objects with the key value, and an
+// interface has its local port as name.
 func (r *sonicReader) readLLDP(file string) {
 	top := r.document(file, tree.JSON)
 	if top.Value == nil {

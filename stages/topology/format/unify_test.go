@@ -58,8 +58,8 @@ func TestInferredLAGsAreListed(t *testing.T) {
 	wantFaults(t, loadText(t, "c.csv", onePort, Options{}), "5 parallel")
 }
 
-// A short name and the same with its domain are one device, as people and LLDP write it. Two domains are a
-// fault.
+// A short name and the same name with its domain are one device, because people write the one and LLDP the
+// other. Two domains are a fault.
 func TestNamesWithDomains(t *testing.T) {
 	const header = "a,port_a,b,port_b,speed\nh1,e,leaf1,p1,25G\nh2,e,leaf2,p1,25G\nleaf1,p8,spine,p1,100G\n"
 	l := loadText(t, "c.csv", header+"leaf2.corp.example.com,p8,spine,p2,100G\n", Options{})
@@ -85,7 +85,7 @@ func TestNamesWithDomains(t *testing.T) {
 	}
 }
 
-// A list of devices names them with or without their domain, as the cables do not.
+// The names in a list of devices may have a domain if those of the cables do not, and vice versa.
 func TestNodeListWithDomains(t *testing.T) {
 	nodes := filepath.Join(t.TempDir(), "nodes.csv")
 	list := "device,role\nWEB1.corp.example.com,server\nweb2,server\nleaf1.corp.example.com,leaf\n"
@@ -117,7 +117,7 @@ func TestUnknownPorts(t *testing.T) {
 			t.Errorf("%q: %d cables, want 4", unknown, l.Cables)
 		}
 	}
-	// Each end knows its own ports only: two cables, not four, and no LAG of four.
+	// If each end lists only its own ports, there are two cables, not four, and no LAG of four.
 	list := "a,port_a,b,port_b,speed\ns1,p9,h1,e,10G\ns2,p9,h2,e,10G\ns1,p1,s2,,10G\ns1,p2,s2,,10G\ns2,q1,s1,,10G\ns2,q2,s1,,10G\n"
 	l := loadText(t, "c.csv", list, Options{})
 	wantFaults(t, l)
@@ -130,8 +130,8 @@ func TestUnknownPorts(t *testing.T) {
 	}
 }
 
-// The repair of cables that one end reports must not double a bandwidth: two reports of two devices about
-// each other are one cable, and a cable that one end alone reports is no member of a LAG.
+// The repair of cables that one end reports must not double a bandwidth. Two reports of two devices about
+// each other are one cable, and a cable that only one end reports is not a member of a LAG.
 func TestOneSidedRepairKeepsTheBandwidth(t *testing.T) {
 	list := "a,port_a,b,port_b,speed\ns1,p1,h1,e,10G\nh1,e,s1,p1,10G\ns2,p1,h2,e,10G\nh2,e,s2,p1,10G\n" +
 		"s1,p8,s2,to-s1,100G\ns2,p8,s1,to-s2,100G\n"
@@ -150,8 +150,8 @@ func TestOneSidedRepairKeepsTheBandwidth(t *testing.T) {
 	}
 }
 
-// 160 dual-homed servers must not become spine switches: by names with several numbers, or because they
-// outnumber the leaf switches.
+// 160 dual-homed servers must not become spine switches. They are recognized by names with several numbers,
+// or because they outnumber the leaf switches.
 func TestDualHomedServers(t *testing.T) {
 	for _, c := range []struct{ server, leaf, spine string }{
 		{"dc1-r%d-srv%d", "dc1-r%d-leaf%d", "dc1-spine%d"},
@@ -185,7 +185,7 @@ func TestDualHomedServers(t *testing.T) {
 	}
 }
 
-// The speed that a fault suggests must fit this cable only, and not hosts and uplinks alike.
+// The speed that a fault suggests must fit only this cable, not hosts and uplinks alike.
 func TestSpeedSuggestionFitsOneCable(t *testing.T) {
 	ports := "a,port_a,b,port_b\nh1,e,leaf1,p1\nleaf1,p9,spine,p1\nh2,e,leaf2,p1\nleaf2,p9,spine,p2\n"
 	wantFaults(
@@ -207,7 +207,7 @@ func TestSpeedSuggestionFitsOneCable(t *testing.T) {
 	)
 }
 
-// 4x25G is four lanes of one port: to four devices 25 Gbps each, to one 100 Gbps.
+// 4x25G means four lanes of one port: 25 Gbps to each of four devices, or 100 Gbps to one.
 func TestBreakouts(t *testing.T) {
 	list := "a,port_a,b,port_b,speed\nleaf,p1,h1,e,4x25G\nleaf,p1,h2,e,4x25G\nleaf,p1,h3,e,4 x 25G\nleaf,p1,h4,e,4x25Gbps\nleaf,p2,h5,e,4x25G\n"
 	l := loadText(t, "c.csv", list, Options{})

@@ -138,8 +138,8 @@ func largeCabling(hosts int) []byte {
 	return b.Bytes()
 }
 
-// 1,000 switches and 50,000 hosts are read and described in under 10 s; PARSIMON_LONG=1 runs this
-// where machines are not shared.
+// 1,000 switches and 50,000 hosts are read and described in less than 10 s. The test runs only with
+// PARSIMON_LONG=1, on machines that are not shared.
 func TestLargeCabling(t *testing.T) {
 	hosts := 5_000
 	if os.Getenv("PARSIMON_LONG") != "" {

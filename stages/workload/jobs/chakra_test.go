@@ -122,8 +122,8 @@ func boolsAttribute(name string, list []bool, isPacked bool) []byte {
 	return chakraAttribute(name, 28, protowire.BytesType, protowire.AppendBytes(nil, message))
 }
 
-// An integer may have any of the types of AttributeProto. Read as another type, a size is twice or half of
-// what the trace says, without a word.
+// An integer may have any of the types of AttributeProto. Read as another type, a size would silently be
+// twice or half of the one in the trace.
 func TestChakraAttributeTypes(t *testing.T) {
 	fixed32 := protowire.AppendFixed32
 	fixed64 := protowire.AppendFixed64
@@ -167,7 +167,7 @@ func TestChakraAttributeTypes(t *testing.T) {
 	}
 }
 
-// A negative number or one that is no integer is an error, not a huge size.
+// A negative number, or one that is not an integer, is an error instead of a huge size.
 func TestChakraAttributeErrors(t *testing.T) {
 	double := protowire.AppendFixed64(nil, 0x4130000000000000)
 	for want, size := range map[string][]byte{
@@ -245,7 +245,7 @@ func TestChakraInvolvedDimensions(t *testing.T) {
 	}
 }
 
-// The sizes of a send and its receive say the same. If they differ, one of the two files is wrong.
+// A send and its receive have the same size. If they differ, one of the two files is wrong.
 func TestChakraSizesOfSendAndReceive(t *testing.T) {
 	for _, received := range []int64{8, 10} {
 		trace, err := readChakra([][]byte{

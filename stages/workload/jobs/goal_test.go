@@ -71,8 +71,8 @@ c requires b
 	}
 }
 
-// A message has the size of its send. A receive may have a larger buffer, as in MPI; a smaller one would cut
-// the message off without a word.
+// A message has the size of its send. A receive may have a larger buffer, as in MPI. A smaller one would
+// silently truncate the message.
 func TestGOALReceiveBuffer(t *testing.T) {
 	for bytes, want := range map[int]string{10: "", 20: "", 9: "line 6 receives 9 bytes, but line 3 sends 10"} {
 		text := fmt.Sprintf("num_ranks 2\nrank 0 {\nsend 10b to 1\n}\nrank 1 {\nrecv %db from 0\n}\n", bytes)

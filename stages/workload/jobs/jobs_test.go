@@ -92,8 +92,8 @@ func hostList(n int) (hosts []int32) {
 	return hosts
 }
 
-// transferNS is the time of one transfer over the star. Where both directions of the cables send, the ACKs of
-// the other direction take their part of each.
+// transferNS is the time of one transfer over the star. If both directions of the cables send, ACKs of the
+// other direction use part of each.
 func transferNS(p *simkernel.Params, bytes int64, bothWays bool) float64 {
 	packets := float64(p.Packets(bytes))
 	wire := float64(p.PayloadBytes + p.HeaderBytes)
@@ -111,7 +111,7 @@ func within(t *testing.T, what string, got int64, want float64) {
 	}
 }
 
-// Every collective takes what its formula says, to 0.1%.
+// Every collective takes the time of its formula to within 0.1%.
 func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 	p := starParams()
 	one := func(n float64, bytes int64, bothWays bool) float64 { return n * transferNS(&p, bytes, bothWays) }
@@ -153,8 +153,8 @@ func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 	}
 }
 
-// A chain in m chunks is a pipeline: (n-2+m) T(S/m). Two channels of a ring take as long as one, where the
-// hosts of a block are on the same switch; they cross from block to block at the first and the last host.
+// A chain in m chunks is a pipeline: (n-2+m) T(S/m). Two channels of a ring take as long as one if the hosts
+// of a block are on the same switch. They cross from block to block at the first and the last host.
 func TestChunksAndChannels(t *testing.T) {
 	p := starParams()
 	const s = 8 * 3600 * 9000 // bytes
@@ -208,8 +208,8 @@ func TestMTU(t *testing.T) {
 	}
 }
 
-// All transfers of a direct all-to-all at the same time keep the links busy: it takes up to a
-// tenth longer than the pairwise one, for DCTCP's sake.
+// All transfers of a direct all-to-all run at the same time and keep the links busy. It takes up to a tenth
+// longer than the pairwise one, because of DCTCP.
 func TestDirectAllToAll(t *testing.T) {
 	p := starParams()
 	p.SetWindow(2 * 9000)

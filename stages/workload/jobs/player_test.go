@@ -75,7 +75,7 @@ func TestManyFlowsAreOneStep(t *testing.T) {
 	}
 }
 
-// convert ends when it is told to, and a trace that is too large says so before it fills the memory.
+// convert stops when its context ends, and a trace that is too large is refused before it fills the memory.
 func TestTraceEndsEarly(t *testing.T) {
 	trace, err := ReadGOAL(strings.NewReader(goal0), 0)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// csvOf is what WriteCSV writes of a trace, without the header, rank i on host 10+i.
+// csvOf returns the output of WriteCSV for a trace, without the header. Rank i is on host 10+i.
 func csvOf(t *testing.T, trace *Trace) []string {
 	t.Helper()
 	var hosts []int32
@@ -27,7 +27,7 @@ func csvOf(t *testing.T, trace *Trace) []string {
 	return lines
 }
 
-// Traces that are cut off, contradict themselves or say what cannot be simulated are errors that say where.
+// Traces that are truncated, contradict themselves or cannot be simulated are errors that name the place.
 func TestTraceErrors(t *testing.T) {
 	goal := func(text string) func() (*Trace, error) {
 		return func() (*Trace, error) { return ReadGOAL(strings.NewReader("num_ranks 2\nrank 0 {\n"+text), 0) }

@@ -16,7 +16,8 @@ import (
 	"parsimon/schema"
 )
 
-// A Bundle is what Pull needs of a scenario besides the files of the tables. It is an object of the store:
+// A Bundle has the data that Pull needs of a scenario besides the files of the tables. It is an object of the
+// store:
 //
 //	ROOT/_parsimon/scenario=ID.json
 type Bundle struct {

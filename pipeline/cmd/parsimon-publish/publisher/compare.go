@@ -18,7 +18,7 @@ import (
 	"parsimon/queries"
 )
 
-// wanted is what the tables should have.
+// wanted has the files that the tables should have.
 type wanted struct {
 	files []lakeFile
 	// chosen are the scenarios whose files are compared; others stay as they are.
@@ -27,7 +27,7 @@ type wanted struct {
 	known map[string]bool
 }
 
-// A lakeFile is a file of the lake, with what the manifests say of it.
+// A lakeFile is a file of the lake, with its description in the manifests.
 type lakeFile struct {
 	queries.File
 	data lake.DataFile
@@ -65,8 +65,8 @@ func (p *Publisher) wanted(ids []lake.ScenarioID) (*wanted, error) {
 	return w, nil
 }
 
-// Scenarios lists the scenarios of a lake that are published: not the windows of a sample, which belong to
-// the scenario that they were drawn from, and not those that their command will delete.
+// Scenarios lists the scenarios of a lake that are published. It omits windows of a sample, which belong to
+// the scenario that they were drawn from, and scenarios that their command will delete.
 func Scenarios(l *lake.Lake) (ids []lake.ScenarioID, err error) {
 	all, err := l.Scenarios()
 	if err != nil {
@@ -96,7 +96,7 @@ func (f lakeFile) partition() map[string]string {
 	return map[string]string{"scenario": f.Scenario, "variant": f.Variant.String()}
 }
 
-// name returns the name of the copy of a file, without what tells several copies apart:
+// name returns the name of the copy of a file, without the part that distinguishes several copies:
 //
 //	scenario=ID/variant=NAME/part-NNNNN-DIGEST
 func (f lakeFile) name() string {
@@ -119,7 +119,7 @@ func nameOf(path string) string {
 	return m[1]
 }
 
-// difference is what a table lacks, and what it should not have.
+// difference has the files that a table lacks, and those that it should not have.
 type difference struct {
 	add    []lakeFile
 	remove []iceberg.DataFile

@@ -19,8 +19,9 @@ import (
 	"parsimon/pipeline/lake"
 )
 
-// freshFor is how long after it was written a copy that no version of the table has is used. Expire removes
-// such copies only when they are older than a day, so that no copy is removed while a publisher refers to it.
+// freshFor is the time for which a copy is used after it was written, if no version of the table has it.
+// Expire removes such copies only when they are older than a day, so that no copy is removed while a
+// publisher refers to it.
 const freshFor = 12 * time.Hour
 
 // copyAll copies files to a table, and returns their entries for a manifest, in order. sent has the copies

@@ -49,7 +49,7 @@ func snapshots(t *testing.T, p *Publisher, name string) []table.Snapshot {
 	return now.Metadata().Snapshots()
 }
 
-// Without expiry, a table that is published every night grows for ever. With one that removes too much,
+// Without expiry, a table that is published every night grows forever. With one that removes too much,
 // readers of the current snapshot fail. Tables that this call does not publish, here the flows, expire, too.
 func TestExpireKeepsWhatReadersNeed(t *testing.T) {
 	dir := t.TempDir()

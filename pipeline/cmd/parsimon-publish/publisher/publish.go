@@ -4,7 +4,7 @@
 //
 // A copy keeps the bytes of its file, and its name has their digest. A table that has a file already is not
 // changed, so publishing again does nothing, and a killed publisher is continued. Each table changes in one
-// commit, which fails if another publisher has changed the table meanwhile; the publisher then compares
+// commit, which fails if another publisher has changed the table meanwhile. The publisher then compares
 // again. The table of scenarios changes last, and a scenario that is removed leaves it first.
 package publisher
 
@@ -41,7 +41,7 @@ type Publisher struct {
 	Log    zerolog.Logger
 }
 
-// A Change says what a call of Publish did to a table.
+// A Change describes the effect of a call of Publish on a table.
 type Change struct {
 	Table    string `json:"table"`
 	Snapshot int64  `json:"snapshot"` // the current one; 0: the table has no rows yet
@@ -180,7 +180,7 @@ func (p *Publisher) try(ctx context.Context, a *aim, sent map[string]string,
 	return false, nil
 }
 
-// commit replaces files of a table. It fails if the table is not at the given version any more.
+// commit replaces files of a table. It fails if the table is no longer at the given version.
 func commit(ctx context.Context, now *table.Table, remove, add []iceberg.DataFile) (*table.Table, error) {
 	txn := now.NewTransaction()
 	if err := txn.AssertRefSnapshotID(table.MainBranch); err != nil {

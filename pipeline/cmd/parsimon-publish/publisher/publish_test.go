@@ -137,7 +137,7 @@ func rowsOf(t *testing.T, c store.Catalog, name string) map[string]int64 {
 	return rows
 }
 
-// A table has the rows of its scenarios, once: a reader that counted those of all variants would count each
+// A table has the rows of its scenarios once. A reader that counted those of all variants would count each
 // flow several times.
 func TestTablesHaveOneAnswerOfAScenario(t *testing.T) {
 	dir := t.TempDir()
@@ -348,8 +348,8 @@ func overwrite(t *testing.T, path string, data []byte) {
 	}
 }
 
-// Publishers that change the same tables at once: one commits, the others compare again. Nothing is lost, and
-// nothing is there twice.
+// If several publishers change the same tables at once, one commits and the others compare again. Nothing is
+// lost or duplicated.
 func TestPublishersAtOnce(t *testing.T) {
 	rounds := 3
 	if !testing.Short() {
@@ -431,7 +431,7 @@ func TestNewColumnsAreAdded(t *testing.T) {
 	}
 }
 
-// The same tables in a catalog with a database.
+// A catalog with a database has the same tables.
 func TestSQLCatalog(t *testing.T) {
 	l := fill(t, t.TempDir(), first, 40)
 	p := publisherTo(t, l, t.TempDir())

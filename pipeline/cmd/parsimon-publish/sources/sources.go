@@ -130,8 +130,8 @@ func (l *lister) below(ctx context.Context, prefix string) error {
 	})
 }
 
-// match finds the objects below a prefix whose names match the segments of a pattern. It lists the folders
-// that match only, so that the pattern of a day does not list a year.
+// match finds the objects below a prefix whose names match the segments of a pattern. It lists only the
+// folders that match, so the pattern of a day does not list a year.
 func (l *lister) match(ctx context.Context, prefix string, segments []string) error {
 	segment := segments[0]
 	rest := segments[1:]

@@ -129,7 +129,7 @@ func (p paths) newest(ident table.Identifier, known int) (int, error) {
 	}
 }
 
-// writeHint writes the hint. If another publisher commits meanwhile, its hint may be written first, so that
+// writeHint writes the hint. If another publisher commits meanwhile, its hint may be written first, so
 // writeHint looks for later versions again.
 func (p paths) writeHint(ident table.Identifier, version int) error {
 	for {

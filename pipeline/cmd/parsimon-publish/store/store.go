@@ -33,7 +33,7 @@ type Store struct {
 	files files
 }
 
-// files is what this package uses of the file systems of the Iceberg library.
+// files has the methods of the Iceberg library's file systems that this package uses.
 type files interface {
 	iceio.ReadFileIO
 	iceio.WriteFileIO
