@@ -102,13 +102,22 @@ func (in *ingestion) checkRejects() error {
 
 // addFile adds one file to tables records and rejects.
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
-	records, err := in.session.Create(schema.Records, in.place(), in.place().File(schema.Records, int(s.N)))
-	if err != nil {
-		return err
+	var stats ingest.FileStats
+	var records *lake.Writer
+	if ingest.MayBeRegular(in.Mappings, s.File) {
+		records, err = in.session.Create(schema.Records, in.place(), in.place().File(schema.Records, int(s.N)))
+		if err != nil {
+			return err
+		}
+		defer records.Abandon()
+		var regular bool
+		stats, regular, err = ingester.RegularFile(ctx, in.Mappings[0], s.File, s.N, records)
+		if !regular {
+			records.Abandon()
+			records = nil
+		}
 	}
-	defer records.Abandon()
-	stats, regular, err := ingester.RegularFile(ctx, in.Mappings, s.File, s.N, records)
-	if !regular {
+	if records == nil {
 		stats, err = ingester.File(ctx, in.Mappings, s.File, s.N)
 	}
 	if now, unreadable := ingest.Digest(ctx, "flow file", s.File); unreadable == nil && now != s.Digest {
@@ -122,7 +131,7 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)
 	}
 	var p lake.DataFile
-	if regular {
+	if records != nil {
 		p, err = records.Commit()
 	} else {
 		p, err = in.adopt(schema.Records, s.RecordsFile, int(s.N))

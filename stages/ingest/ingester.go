@@ -13,7 +13,7 @@
 //	                ▼ one per connection and burst, starts drawn within the resolution of the log
 //	           table flows     table rejects     records = flows + merged + rejects (Ingester.Merge)
 //
-// Ingester.RegularFile reads the regular rows of common flow logs without SQL, and gives the same rows.
+// Ingester.RegularFile reads the regular rows of common formats without SQL, and gives the same rows.
 // Package connections has the merge. File does both for a single flow file. A mapping is one SQL file. The
 // built-in ones are in folder mappings, and README.md documents their form. DuckDB does the work (steps),
 // within a memory limit, and spills to Options.TmpDir, where the results are left as Parquet files.

@@ -282,12 +282,17 @@ func (b *addressBook) classRows() (rows []string) {
 // rows that cannot be used, the reason.
 func (in *Ingester) judge(ctx context.Context, w fileWork, stats *FileStats) error {
 	stuck := int64(-1)
-	if w.m.Records && w.regular == nil {
+	if w.m.Records {
 		var found sql.NullInt64
-		if err := in.query(ctx, step("stuck", nil), &found); err != nil {
+		var rows, alike, firstSeenNS, lastSeenNS int64
+		err := in.query(ctx, step("stuck", nil), &found, &rows, &alike, &firstSeenNS, &lastSeenNS)
+		if err != nil {
 			return err
 		}
-		if found.Valid {
+		if w.regular != nil && w.regular.mayBeStuck(rows, alike, firstSeenNS, lastSeenNS) {
+			return errIrregular
+		}
+		if w.regular == nil && found.Valid {
 			stuck = found.Int64
 		}
 	}
@@ -407,7 +412,16 @@ func boundsOfDay(days map[int64]int64, regular *regularRows, stats *FileStats) (
 // clock that differs from that of the receiver by hours, as in another time zone.
 func (in *Ingester) noteClock(ctx context.Context, w fileWork) error {
 	var received, rows, quarters, alike, timed int64
-	err := in.query(ctx, step("clock", nil), &received, &rows, &quarters, &alike, &timed)
+	var shifts []string
+	if w.regular != nil {
+		for quarters, n := range w.regular.quarters {
+			shifts = append(shifts, fmt.Sprintf("(%d, %d)", quarters, n))
+		}
+	}
+	err := in.create(ctx, "regular_shifts (quarters BIGINT, n BIGINT)", shifts)
+	if err == nil {
+		err = in.query(ctx, step("clock", nil), &received, &rows, &quarters, &alike, &timed)
+	}
 	if err != nil {
 		return err
 	}
@@ -418,14 +432,20 @@ func (in *Ingester) noteClock(ctx context.Context, w fileWork) error {
 		in.note("reception", w.file, fmt.Sprintf(": %d of %d records have no start that means a time (0, before the year "+
 			"2000, after their reception, or the same in most rows): the time of their reception counts", received, rows))
 	}
-	if quarters*quarters >= 4 && 2*alike > timed {
-		which := "after"
-		if quarters < 0 {
-			which = "before"
-		}
-		in.note("clock", w.file, fmt.Sprintf(": %d of %d records end %g hours %s their reception: is the clock of the "+
-			"exporter, or the text of its times, of another time zone?", alike, timed,
-			math.Abs(float64(quarters))/4, which))
-	}
+	in.noteShift(w.file, quarters, alike, timed)
 	return nil
+}
+
+// noteShift adds a note if most of the records with a time of reception end hours before or after it. quarters
+// is by how many quarters of an hour alike of timed records do.
+func (in *Ingester) noteShift(file string, quarters, alike, timed int64) {
+	if quarters*quarters < 4 || 2*alike <= timed {
+		return
+	}
+	which := "after"
+	if quarters < 0 {
+		which = "before"
+	}
+	in.note("clock", file, fmt.Sprintf(": %d of %d records end %g hours %s their reception: is the clock of the "+
+		"exporter, or the text of its times, of another time zone?", alike, timed, math.Abs(float64(quarters))/4, which))
 }

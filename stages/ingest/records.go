@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -146,6 +147,7 @@ func (in *Ingester) judgeStaged(ctx context.Context, w fileWork, typed string, s
 	if stats.AnyFlowID, err = in.typed(ctx, w.m, w.src, typed); err != nil {
 		return err
 	}
+	stats.AnyFlowID = stats.AnyFlowID || w.regular != nil && w.regular.hasIDs
 	if err := in.addresses(ctx); err != nil {
 		return err
 	}
@@ -157,12 +159,28 @@ func (in *Ingester) judgeStaged(ctx context.Context, w fileWork, typed string, s
 
 // remarkRegular checks a file whose rows are all regular, and adds the remarks about it.
 func (in *Ingester) remarkRegular(ctx context.Context, w fileWork, stats *FileStats) error {
-	if _, _, err := boundsOfDay(w.regular.days, w.regular, stats); err != nil {
+	r := w.regular
+	if _, _, err := boundsOfDay(r.days, r, stats); err != nil {
 		return err
+	}
+	stats.AnyFlowID = r.hasIDs
+	if !w.m.Records {
+		return nil
+	}
+	if r.mayBeStuck(0, 0, math.MaxInt64, 0) {
+		return errIrregular
 	}
 	if err := in.noteSampling(ctx, w); err != nil {
 		return err
 	}
+	var quarters, timed int64
+	for q, n := range r.quarters {
+		timed += n
+		if n > r.quarters[quarters] {
+			quarters = q
+		}
+	}
+	in.noteShift(w.file, quarters, r.quarters[quarters], timed)
 	return in.noteRepeats(ctx, w, "")
 }
 

@@ -2,94 +2,203 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
+	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
-// A regularFormat lists the columns of a built-in mapping that have the values of a record, for rows that
-// need no SQL. A list has the names of one value in the order in which the mapping prefers them: the first
-// one that a file has applies.
+// A regularFormat says how the values of a record follow from the columns of a built-in mapping, for rows
+// that need no SQL. Values that the mapping's SELECT takes from columns as they are need no entry here.
 type regularFormat struct {
-	ends                            endColumns
-	protocol, observer, iface       []string
-	bytes, packets, rate, tos, vnet []string
-	start, end                      []timeColumn
-	// reverse are columns of the reverse direction: a row with a number above 0 is not regular.
-	reverse []string
-	// aside are columns with a text of a row that is not a flow.
-	aside map[string][]string
-	// unused are columns that matter only if another one has no value.
+	// columns are the columns of values that the SELECT computes. Of several, the first with a value applies.
+	columns map[string][]string
+	// start, end and received are columns of times. Of several, the first with a value applies. If none has an
+	// end, it is that of the start and the duration.
+	start, end, received, duration []timeColumn
+	aside                          []asideColumn
+	// unused are columns that matter only for rows that are not regular.
 	unused []string
 	// counted means that every packet is counted: the sampling rate is 1.
 	counted bool
+	// finish completes a record. It reports false if the row is not regular.
+	finish func(r *regularRows, v *regularRecord) bool
 }
 
-type endColumns struct{ src, dst, srcPort, dstPort []string }
-
-// A timeColumn is a column of times: whole numbers of a unit since 1970 or, if the unit is 0, texts such as
-// 2026-01-31 09:00:00.5, which are UTC.
+// A timeColumn is a column of times or durations: whole numbers of a unit since 1970 or, if it is dated,
+// texts such as 2026-01-31 09:00:00.5, which are UTC. Numbers of unit 0 are not regular.
 type timeColumn struct {
 	name         string
 	unitNS       int64
-	resolutionNS int64 // of a unit
+	resolutionNS int64 // of numbers
+	dated        bool
+}
+
+// decimalSeconds is the unit of durations such as 1.5.
+const decimalSeconds = -1
+
+// An asideColumn is a column with a text of rows that are not flows. The reason begins with says.
+type asideColumn struct {
+	name, says string
+	texts      []string
 }
 
 // regularFormats are the formats of which rows can be regular, by the name of their mapping.
 var regularFormats = map[string]*regularFormat{
 	"vpc": {
-		ends: endColumns{
-			src: []string{"pkt_srcaddr", "srcaddr"}, dst: []string{"pkt_dstaddr", "dstaddr"},
-			srcPort: []string{"srcport"}, dstPort: []string{"dstport"},
+		start: []timeColumn{{name: "start", unitNS: 1e9, resolutionNS: 1e9}},
+		end:   []timeColumn{{name: "end", unitNS: 1e9}},
+		aside: []asideColumn{
+			{"log_status", "log-status is ", []string{"NODATA", "SKIPDATA"}},
+			{"action", "action is ", []string{"REJECT"}},
 		},
-		protocol: []string{"protocol"},
-		observer: []string{"interface_id", "flow_direction"},
-		bytes:    []string{"bytes"}, packets: []string{"packets"}, vnet: []string{"vpc_id"},
-		start: []timeColumn{{"start", 1e9, 1e9}}, end: []timeColumn{{"end", 1e9, 0}},
-		aside:   map[string][]string{"log_status": {"NODATA", "SKIPDATA"}, "action": {"REJECT"}},
 		counted: true,
 	},
 	"ipfix": {
-		ends: endColumns{
-			src:     []string{"sourceipv4address", "sourceipv6address"},
-			dst:     []string{"destinationipv4address", "destinationipv6address"},
-			srcPort: []string{"sourcetransportport"}, dstPort: []string{"destinationtransportport"},
+		columns: map[string][]string{
+			"sampling_rate": {"samplinginterval"}, "dscp": {"ipdiffservcodepoint"}, "tos": {"ipclassofservice"},
 		},
-		protocol: []string{"protocolidentifier"},
-		observer: []string{"exporteripv4address", "exporteripv6address"}, iface: []string{"ingressinterface"},
-		bytes:   []string{"octetdeltacount", "octettotalcount"},
-		packets: []string{"packetdeltacount", "packettotalcount"},
-		rate:    []string{"samplinginterval"}, tos: []string{"ipclassofservice"},
 		start: []timeColumn{
-			{"flowstartnanoseconds", 1, 0}, {"flowstartmicroseconds", 1e3, 1e3},
-			{"flowstartmilliseconds", 1e6, 1e6}, {"flowstartseconds", 1e9, 1e9},
+			{name: "flowstartnanoseconds", unitNS: 1},
+			{name: "flowstartmicroseconds", unitNS: 1e3, resolutionNS: 1e3},
+			{name: "flowstartmilliseconds", unitNS: 1e6, resolutionNS: 1e6},
+			{name: "flowstartseconds", unitNS: 1e9, resolutionNS: 1e9},
 		},
 		end: []timeColumn{
-			{"flowendnanoseconds", 1, 0}, {"flowendmicroseconds", 1e3, 0},
-			{"flowendmilliseconds", 1e6, 0}, {"flowendseconds", 1e9, 0},
+			{name: "flowendnanoseconds", unitNS: 1}, {name: "flowendmicroseconds", unitNS: 1e3},
+			{name: "flowendmilliseconds", unitNS: 1e6}, {name: "flowendseconds", unitNS: 1e9},
 		},
-		unused: []string{"flowdurationmilliseconds"},
+		duration: []timeColumn{{name: "flowdurationmilliseconds", unitNS: 1e6}},
+		unused:   []string{"reverseflowstartmilliseconds", "reverseflowdeltamicroseconds"},
 	},
 	"nfdump": {
-		ends: endColumns{
-			src: []string{"sa", "srcaddr"}, dst: []string{"da", "dstaddr"},
-			srcPort: []string{"sp", "srcport"}, dstPort: []string{"dp", "dstport"},
+		columns: map[string][]string{"tos": {"stos"}},
+		start: []timeColumn{
+			{name: "ts", dated: true}, {name: "firstseen", unitNS: 1e6, resolutionNS: 1e6, dated: true},
 		},
-		protocol: []string{"pr", "proto"}, observer: []string{"ra"}, iface: []string{"in"},
-		bytes: []string{"ibyt", "bytes"}, packets: []string{"ipkt", "packets"}, tos: []string{"stos"},
-		start:   []timeColumn{{"ts", 0, 0}},
-		end:     []timeColumn{{"te", 0, 0}},
-		reverse: []string{"obyt", "opkt"}, unused: []string{"td", "duration"},
+		end:      []timeColumn{{name: "te", dated: true}, {name: "lastseen", unitNS: 1e6, dated: true}},
+		received: []timeColumn{{name: "tr", dated: true}},
+		duration: []timeColumn{{name: "duration", unitNS: decimalSeconds}, {name: "td", unitNS: decimalSeconds}},
 	},
+	"nfdump_json": {
+		columns:  map[string][]string{"tos": {"src_tos"}, "kind": {"type"}},
+		start:    []timeColumn{{name: "first", dated: true}},
+		end:      []timeColumn{{name: "last", dated: true}},
+		received: []timeColumn{{name: "received", dated: true}},
+		finish: func(r *regularRows, v *regularRecord) bool {
+			kind := r.value(ofKind)
+			return v.bytes != v.packets && (len(kind) == 0 || string(kind) == "FLOW")
+		},
+	},
+	"goflow2": {
+		columns: map[string][]string{
+			"kind": {"type"}, "tos": {"ip_tos"}, "size_bytes": {"bytes"}, "packets": {"packets"},
+			"sampling_rate": {"sampling_rate"},
+		},
+		start: []timeColumn{
+			{name: "start_ns", unitNS: 1}, {name: "start_s", unitNS: 1e9, resolutionNS: 1e6},
+		},
+		end: []timeColumn{
+			{name: "end_ns", unitNS: 1}, {name: "end_s", unitNS: 1e9}, {name: "received_ns", unitNS: 1},
+			{name: "received_s", unitNS: 1e9},
+		},
+		received: []timeColumn{{name: "received_ns", unitNS: 1}, {name: "received_s", unitNS: 1e9}},
+		finish:   finishGoflow2,
+	},
+	"pmacct": {
+		columns: map[string][]string{"tos": {"tos"}, "sampling_rate": {"sampling_rate"}},
+		start: []timeColumn{
+			{name: "timestamp_start", unitNS: 1e9, resolutionNS: 1e9, dated: true},
+			{name: "stamp_inserted", unitNS: 1e9, resolutionNS: 1e9, dated: true},
+		},
+		end: []timeColumn{
+			{name: "timestamp_end", unitNS: 1e9, dated: true}, {name: "stamp_updated", unitNS: 1e9, dated: true},
+		},
+		received: []timeColumn{{name: "stamp_updated", unitNS: 1e9, dated: true}},
+		aside:    []asideColumn{{"event_type", "event_type is ", []string{"purge_init", "purge_close"}}},
+	},
+	"csv":   regularFlows,
+	"jsonl": regularFlows,
 }
 
-// A regularLayout has the places of the values in the fields of a row; -1: the file has no such column.
+// regularFlows are rows that are flows.
+var regularFlows = &regularFormat{
+	columns: map[string][]string{"after": {"after"}},
+	start:   []timeColumn{{name: "start_ns", unitNS: 1}},
+	end:     []timeColumn{{name: "end_ns", unitNS: 1}},
+}
+
+// The sizes of sFlow are those of Ethernet frames, with header and checksum.
+const ethernetBytes = 18
+
+// finishGoflow2 completes a record of goflow2. A row of sFlow is one sampled packet.
+func finishGoflow2(r *regularRows, v *regularRecord) bool {
+	v.sampled = v.stated && v.rate > 1
+	isSFlow := string(r.value(ofKind)) == "SFLOW_5"
+	if isSFlow {
+		v.bytes -= ethernetBytes
+		v.packets = 1
+		v.sampled = true
+		if !v.stated {
+			v.rate = 1
+			v.stated = true
+		}
+	}
+	switch {
+	case isSFlow && v.received.column == "received_ns":
+		v.start.resolutionNS = 0
+	case v.start.column == "start_ns" && v.start.ns%1e9 == 0:
+		v.start.resolutionNS = 1e9
+	default:
+		v.start.resolutionNS = 1e6
+	}
+	return true
+}
+
+// A valueOf is a value that is the text of a column.
+type valueOf int
+
+// Values of rows.
+const (
+	ofSrc valueOf = iota
+	ofDst
+	ofProtocol
+	ofSrcPort
+	ofDstPort
+	ofObserver
+	ofInterface
+	ofBytes
+	ofPackets
+	ofRate
+	ofTOS
+	ofDSCP
+	ofService
+	ofVNet
+	ofFlowID
+	ofKind
+	ofReverseBytes
+	ofReversePackets
+	ofAfter
+	ofDelay
+)
+
+// valueNames are the names of the values: canonical columns, and those of regularFormat.columns.
+var valueNames = [...]string{
+	ofSrc: "src", ofDst: "dst", ofProtocol: "protocol", ofSrcPort: "src_port", ofDstPort: "dst_port",
+	ofObserver: "observer", ofInterface: "interface", ofBytes: "size_bytes", ofPackets: "packets",
+	ofRate: "sampling_rate", ofTOS: "tos", ofDSCP: "dscp", ofService: "service", ofVNet: "vnet",
+	ofFlowID: "flow_id", ofKind: "kind", ofReverseBytes: reverseBytes, ofReversePackets: "reverse_packets",
+	ofAfter: "after", ofDelay: "delay_ns",
+}
+
+// A regularLayout has the places of the values in the fields of a row.
 type regularLayout struct {
-	width                                int
-	src, dst, srcPort, dstPort, protocol int
-	bytes, packets, rate, tos, vnet      int
-	observers                            [2]int // observer and interface
-	start, end                           placedTime
-	others                               []placedTexts
+	width                          int
+	at                             [len(valueNames)][]int
+	start, end, received, duration []placedTime
+	aside                          []placedAside
 }
 
 type placedTime struct {
@@ -97,88 +206,125 @@ type placedTime struct {
 	at int
 }
 
-// placedTexts is a column whose value makes a row irregular: one of some texts, or any number above 0.
-type placedTexts struct {
-	at       int
-	texts    []string
-	isNumber bool
+type placedAside struct {
+	asideColumn
+	at int
+}
+
+// plainItem matches an item of a SELECT that is a column, or the first of several that has a value.
+var plainItem = regexp.MustCompile(`^(?:coalesce\(([^()]+)\)|("?[a-z0-9_]+"?))(?: AS ([a-z_]+))?$`)
+
+// plainColumns returns the columns that the SELECT of the mapping takes as they are, by canonical column.
+func (m *Mapping) plainColumns() map[string][]string {
+	plain := map[string][]string{}
+	query := strings.TrimSpace(sqlComment.ReplaceAllString(m.query, ""))
+	for _, item := range selectItems(strings.TrimPrefix(query, "SELECT")) {
+		found := plainItem.FindStringSubmatch(strings.TrimSpace(item))
+		if found == nil {
+			continue
+		}
+		var columns []string
+		for _, name := range strings.Split(found[1]+found[2], ",") {
+			columns = append(columns, strings.Trim(name, ` "`))
+		}
+		isOwn := func(name string) bool {
+			return slices.ContainsFunc(m.columns, func(c mappingColumn) bool { return c.name == name })
+		}
+		if len(columns) == 1 || found[3] != "" {
+			name := cmp.Or(found[3], columns[0])
+			plain[name] = slices.DeleteFunc(columns, func(name string) bool { return !isOwn(name) })
+		}
+	}
+	return plain
+}
+
+// selectItems divides a SELECT at the commas that are not in parentheses, up to FROM.
+func selectItems(query string) (items []string) {
+	from := 0
+	depth := 0
+	for i, c := range query {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case depth == 0 && c == ',':
+			items = append(items, query[from:i])
+			from = i + 1
+		case depth == 0 && strings.HasPrefix(query[i:], "\nFROM "):
+			return append(items, query[from:i])
+		}
+	}
+	return append(items, query[from:])
+}
+
+// A placing finds the columns of a header that a regularFormat uses.
+type placing struct {
+	at   map[string]int // places by name
+	used map[string]bool
+}
+
+// place returns the place of a column, if the header has it.
+func (p *placing) place(column string) (at int, has bool) {
+	p.used[column] = true
+	at, has = p.at[column]
+	return at, has
+}
+
+func (p *placing) times(columns []timeColumn) (placed []placedTime) {
+	for _, c := range columns {
+		at, has := p.place(c.name)
+		if has {
+			placed = append(placed, placedTime{c, at})
+		}
+	}
+	return placed
 }
 
 // layoutOf returns the places of the values in rows with a header. It reports false if no row with this
 // header is regular, because it lacks a value or has a column that needs the SQL.
 func (f *regularFormat) layoutOf(m *Mapping, header []string) (l regularLayout, ok bool) {
-	if _, err := m.selectColumns(header, func(int) (string, error) { return "", nil }); err != nil {
+	_, err := m.selectColumns(header, func(int) (string, error) { return "", nil })
+	if err != nil {
 		return l, false
 	}
-	at := map[string]int{}
+	p := placing{map[string]int{}, map[string]bool{}}
 	for i, name := range header {
-		at[columnName(name)] = i
+		p.at[columnName(name)] = i
 	}
-	used := map[string]bool{}
-	first := func(names []string) int {
-		found := -1
-		for _, name := range names {
-			used[name] = true
-			if place, has := at[name]; has && found < 0 {
-				found = place
+	plain := m.plainColumns()
+	for value, name := range valueNames {
+		for _, column := range slices.Concat(f.columns[name], plain[name]) {
+			at, has := p.place(column)
+			if has && !slices.Contains(l.at[value], at) {
+				l.at[value] = append(l.at[value], at)
 			}
 		}
-		return found
 	}
-	firstTime := func(columns []timeColumn) placedTime {
-		found := placedTime{at: -1}
-		for _, c := range columns {
-			used[c.name] = true
-			if place, has := at[c.name]; has && found.at < 0 {
-				found = placedTime{c, place}
-			}
+	l.width = len(header)
+	l.start = p.times(f.start)
+	l.end = p.times(f.end)
+	l.received = p.times(f.received)
+	l.duration = p.times(f.duration)
+	for _, c := range f.aside {
+		at, has := p.place(c.name)
+		if has {
+			l.aside = append(l.aside, placedAside{c, at})
 		}
-		return found
-	}
-	l = regularLayout{
-		width: len(header), src: first(f.ends.src), dst: first(f.ends.dst), srcPort: first(f.ends.srcPort),
-		dstPort: first(f.ends.dstPort), protocol: first(f.protocol), bytes: first(f.bytes),
-		packets: first(f.packets), rate: first(f.rate), tos: first(f.tos), vnet: first(f.vnet),
-		observers: [2]int{first(f.observer), first(f.iface)},
-		start:     firstTime(f.start), end: firstTime(f.end),
-	}
-	first(f.unused)
-	for name, texts := range f.aside {
-		l.addOther(placedTexts{at: first([]string{name}), texts: texts})
-	}
-	for _, name := range f.reverse {
-		l.addOther(placedTexts{at: first([]string{name}), isNumber: true})
 	}
 	for _, c := range m.columns {
-		if _, has := at[c.name]; has && !used[c.name] {
+		_, has := p.at[c.name]
+		if has && !p.used[c.name] && !slices.Contains(f.unused, c.name) {
 			return l, false
 		}
 	}
-	needed := min(l.src, l.dst, l.srcPort, l.dstPort, l.protocol, l.bytes, l.start.at, l.end.at)
-	return l, needed >= 0
-}
-
-func (l *regularLayout) addOther(p placedTexts) {
-	if p.at >= 0 {
-		l.others = append(l.others, p)
+	// Which of several texts with a date tells the resolution of the start is left to the SQL.
+	isDated := func(t placedTime) bool { return t.dated }
+	first := slices.IndexFunc(l.start, isDated)
+	if m.reads != "json" && first >= 0 && slices.ContainsFunc(l.start[first+1:], isDated) {
+		return l, false
 	}
-}
-
-// isPlain reports whether no other column makes the row irregular. none is the text that stands for no value.
-func (l *regularLayout) isPlain(fields [][]byte, none string) bool {
-	for i := range l.others {
-		o := &l.others[i]
-		field := fields[o.at]
-		if o.isNumber && string(field) != none && string(field) != "0" {
-			return false
-		}
-		for _, text := range o.texts {
-			if string(field) == text {
-				return false
-			}
-		}
-	}
-	return true
+	return l, l.at[ofSrc] != nil && l.at[ofDst] != nil && l.at[ofBytes] != nil && l.start != nil
 }
 
 // splitRegular divides a line at a separator. It returns nil if the line has bytes that may need care: a
@@ -200,24 +346,42 @@ func splitRegular(line []byte, separator byte, fields [][]byte) [][]byte {
 	return append(fields, line[from:])
 }
 
-// plainNumber parses a whole number as DuckDB writes it: at most 17 digits, without leading zeros.
+// plainNumber parses a whole number as DuckDB writes it: without a sign or leading zeros.
 func plainNumber(text []byte) (n int64, ok bool) {
-	if len(text) == 0 || len(text) > 17 || text[0] == '0' && len(text) > 1 {
+	if len(text) == 0 || len(text) > 19 || text[0] == '0' && len(text) > 1 {
 		return 0, false
 	}
+	var sum uint64 // of 19 digits, it is below 2^64
 	for _, c := range text {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		n = n*10 + int64(c-'0')
+		sum = sum*10 + uint64(c-'0')
 	}
-	return n, true
+	return int64(sum), sum <= math.MaxInt64
 }
 
-// plainPort parses a port.
-func plainPort(text []byte) (port int32, ok bool) {
-	n, ok := plainNumber(text)
-	return int32(n), ok && n < allPorts
+// plainSeconds parses decimal seconds, such as 1.5, as ns.
+func plainSeconds(text []byte) (ns int64, ok bool) {
+	whole, fraction, isDecimal := bytes.Cut(text, []byte("."))
+	n, ok := plainNumber(whole)
+	if !ok || n > 1e9 || len(fraction) > 9 {
+		return 0, false
+	}
+	if !isDecimal {
+		return n * 1e9, true
+	}
+	part := int64(0)
+	for _, c := range fraction {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		part = part*10 + int64(c-'0')
+	}
+	for range 9 - len(fraction) {
+		part *= 10
+	}
+	return n*1e9 + part, true
 }
 
 // A timeParser parses times. It remembers the last date.
@@ -226,13 +390,25 @@ type timeParser struct {
 	unixNS int64 // of its beginning
 }
 
-// parse returns a time in ns since 1970 and its resolution.
-func (p *timeParser) parse(c *timeColumn, text []byte) (ns, resolutionNS int64, ok bool) {
-	if c.unitNS == 0 {
-		return p.datetime(text)
+// An instant is a time, its resolution, and the column that has it; empty: there is none.
+type instant struct {
+	ns, resolutionNS int64
+	column           string
+	isDate           bool // it is a text with a date
+}
+
+// parse parses the time in a column.
+func (p *timeParser) parse(c *timeColumn, text []byte) (t instant, ok bool) {
+	t.column = c.name
+	if c.dated && len(text) > 10 && text[4] == '-' {
+		t.isDate = true
+		t.ns, t.resolutionNS, ok = p.datetime(text)
+		return t, ok
 	}
 	n, ok := plainNumber(text)
-	return n * c.unitNS, c.resolutionNS, ok && n <= maxStartNS/c.unitNS
+	t.ns = n * c.unitNS
+	t.resolutionNS = c.resolutionNS
+	return t, ok && c.unitNS > 0 && n <= maxStartNS/c.unitNS
 }
 
 // fractionUnits are the resolutions of a fraction of a second by its number of digits.
@@ -240,12 +416,12 @@ var fractionUnits = [...]int64{1e9, 1e8, 1e7, 1e6, 1e5, 1e4, 1e3}
 
 // datetime parses a date and a time such as 2026-01-31 09:00:00.123, with 6 digits of a fraction at most.
 func (p *timeParser) datetime(text []byte) (ns, resolutionNS int64, ok bool) {
-	if len(text) < 19 || text[10] != ' ' || text[13] != ':' || text[16] != ':' {
+	if len(text) < 19 || text[10] != ' ' && text[10] != 'T' || text[13] != ':' || text[16] != ':' {
 		return 0, 0, false
 	}
 	if !bytes.Equal(text[:10], p.date) {
 		day, err := time.Parse(time.DateOnly, string(text[:10]))
-		if err != nil {
+		if err != nil || day.Unix() < 0 || day.Unix() > maxStartNS/1e9 {
 			return 0, 0, false
 		}
 		p.date = append(p.date[:0], text[:10]...)
@@ -283,18 +459,25 @@ func twoDigits(text []byte) (n int64, ok bool) {
 	return int64(a)*10 + int64(b), a <= 9 && b <= 9
 }
 
-// protocolNumber returns the number of a protocol, given its number or its name in capital letters.
+// protocolNumber returns the number of a protocol, given its number or its name.
 func protocolNumber(text []byte) (number int16, ok bool) {
-	if n, isNumber := plainNumber(text); isNumber {
+	n, ok := plainNumber(text)
+	if ok {
 		return int16(n), n < 256
 	}
-	for i := range protocols {
-		if string(text) == protocols[i].name {
-			return int16(protocols[i].number), true
-		}
-	}
-	return 0, false
+	number, ok = protocolNumbers[string(text)]
+	return number, ok
 }
+
+// protocolNumbers are the numbers of protocols by their names in capital and in small letters.
+var protocolNumbers = func() map[string]int16 {
+	numbers := map[string]int16{}
+	for _, p := range protocols {
+		numbers[p.name] = int16(p.number)
+		numbers[strings.ToLower(p.name)] = int16(p.number)
+	}
+	return numbers
+}()
 
 // labelOf returns the service and the network of a flow by the labels table, as view judged has them.
 func (b *addressBook) labelOf(src, dst *regularHost, srcPort, dstPort int32) (service, vnet string) {

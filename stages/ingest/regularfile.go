@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
@@ -14,25 +15,28 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/names"
 	"parsimon/stages/ingest/extsort"
+	"parsimon/stages/ingest/flatjson"
 )
 
 // errIrregular means that Ingester.File has to read a file.
 var errIrregular = errors.New("most rows need SQL")
 
-// RegularFile reads a source file as File does, and gives the same records, rejects, counts and remarks. It
-// writes the records to out. Regular rows, which have nothing but plain numbers, times and known hosts, are
-// read without SQL. Other rows are staged and judged as by File. It reports false if the file or most of its
-// rows are not regular: the caller then discards out and calls File.
-func (in *Ingester) RegularFile(ctx context.Context, of []*Mapping, file string, n int32,
+// MayBeRegular reports whether RegularFile can read a file with the given mappings.
+func MayBeRegular(of []*Mapping, file string) bool {
+	return len(of) == 1 && !of[0].foreign && regularFormats[of[0].Name] != nil && !isParquet(file)
+}
+
+// RegularFile reads a source file for which MayBeRegular is true. It does as File does, and gives the same
+// records, rejects, counts and remarks, but writes the records to out. Regular rows, which have nothing but
+// plain numbers, times and known hosts, are read without SQL. Other rows are staged and judged as by File. It
+// reports false if the file or most of its rows are not regular: the caller then discards out and calls File.
+func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n int32,
 	out schema.Sink) (stats FileStats, regular bool, err error) {
-	format := regularFormats[of[0].Name]
-	if len(of) > 1 || of[0].foreign || format == nil || isParquet(file) {
-		return stats, false, nil
-	}
 	notes := len(in.notes)
-	rows := in.newRegularRows(of[0], n, out)
-	stats, err = in.regularFile(ctx, fileWork{m: of[0], file: file, n: n, regular: rows})
+	rows := in.newRegularRows(m, n, out)
+	stats, err = in.regularFile(ctx, fileWork{m: m, file: file, n: n, regular: rows})
 	if errors.Is(err, errIrregular) {
 		in.notes = in.notes[:notes]
 		return FileStats{}, false, nil
@@ -57,9 +61,6 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	if err := rows.flush(); err != nil {
 		return stats, err
 	}
-	if !rows.hasManyStarts(w.src.rows) {
-		return stats, errIrregular
-	}
 	if err := in.process(ctx, w, &stats); err != nil {
 		return stats, err
 	}
@@ -76,15 +77,16 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 // regularRows reads the regular rows of a file. All of them become records.
 type regularRows struct {
 	*Ingester
-	m      *Mapping
-	format *regularFormat
-	source int32
-	out    schema.Sink
-	none   string // the text that stands for no value
-	hosts  map[string]regularHost
-	times  timeParser
-	hashes *extsort.Sorter[rowHash]
-	b      *array.RecordBuilder
+	m       *Mapping
+	format  *regularFormat
+	source  int32
+	out     schema.Sink
+	none    string // the text that stands for no value
+	hosts   map[string]regularHost
+	times   timeParser
+	objects *flatjson.Reader // of JSON
+	hashes  *extsort.Sorter[rowHash]
+	b       *array.RecordBuilder
 	regularLine
 	regularSums
 }
@@ -105,15 +107,26 @@ type regularHost struct {
 
 // regularSums has the values of a file's regular rows that its checks and remarks need.
 type regularSums struct {
-	n              int64
-	single, tcp    int64 // records of TCP without a rate: those of one packet, and all with packets
-	stated         int64 // records with a rate
-	bytes          float64
-	firstNS        int64
-	lastNS         int64           // start or end
+	n           int64
+	hasIDs      bool
+	single, tcp int64 // records of TCP without a rate: those of one packet, and all with packets
+	stated      int64 // records with a rate
+	bytes       float64
+	nearNS      int64 // the start of the first record
+	firstNS     int64 // start
+	lastNS      int64 // start or end
+	regularTimes
+}
+
+// regularTimes is what the checks and remarks about the times of a flow log need.
+type regularTimes struct {
 	days           map[int64]int64 // rows by day of the start
-	starts         [256]int64      // rows by the low bits of a hash of the start
 	lastDay, inDay int64           // the day of the last row, and rows in it that days lacks
+	starts         [256]int64      // rows by the low bits of a hash of the start
+	firstSeenNS    int64           // reception, or end where it is unknown
+	lastSeenNS     int64
+	// quarters are rows by the number of quarters of an hour by which they end after their reception.
+	quarters map[int64]int64
 }
 
 // A rowHash is the hash of a row's text, with the bytes of its record.
@@ -128,50 +141,64 @@ var byHash = extsort.Order[rowHash]{
 }
 
 func (in *Ingester) newRegularRows(m *Mapping, n int32, out schema.Sink) *regularRows {
-	none := ""
-	if m.reads == "words" {
-		none = "-"
-	}
-	return &regularRows{
-		Ingester: in, m: m, format: regularFormats[m.Name], source: n, out: out, none: none,
+	r := &regularRows{
+		Ingester: in, m: m, format: regularFormats[m.Name], source: n, out: out,
 		hosts: map[string]regularHost{}, hashes: extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
 		b:           array.NewRecordBuilder(memory.DefaultAllocator, schema.Records.Arrow()),
 		regularLine: regularLine{layoutN: -1},
-		regularSums: regularSums{days: map[int64]int64{}, firstNS: math.MaxInt64},
 	}
+	r.firstNS = math.MaxInt64
+	r.firstSeenNS = math.MaxInt64
+	r.days = map[int64]int64{}
+	r.quarters = map[int64]int64{}
+	switch m.reads {
+	case "words":
+		r.none = "-"
+	case "json":
+		r.objects = flatjson.NewReader(names.Of(m.columns, mappingColumn.keys))
+	}
+	return r
 }
 
-// A regularRecord is the record of a regular row.
+// keys returns the keys of a JSON column of objects without nested ones.
+func (c mappingColumn) keys() []string {
+	return names.Of(c.paths, func(path string) string { return strings.TrimPrefix(path, "$.") })
+}
+
+// A regularRecord is the record of a regular row. Numbers that it lacks are noNumber.
 type regularRecord struct {
-	src, dst         regularHost
-	protocol, dscp   int16 // dscp -1: none
-	srcPort, dstPort int32
-	bytes, packets   int64 // packets -1: unknown
-	rate             int64
-	stated           bool // the row or its format states the rate
-	startNS, endNS   int64
-	resolutionNS     int64
-	labels           struct{ service, vnet string }
+	regularEnds
+	bytes, packets       int64
+	rate, dscp           int64
+	stated               bool // the row or its format states the rate, or bytes are estimates
+	sampled              bool
+	start, end, received instant
+	labels               struct{ service, vnet string }
 }
 
-// firstRows is the number of rows after which the regular ones are counted for the first time.
+// regularEnds are the ends of a record.
+type regularEnds struct {
+	src, dst         regularHost
+	srcPort, dstPort int64
+	protocol         int64
+	flowID           int64
+}
+
+const noNumber = -1
+
+// firstRows is the number of rows of which most have to be regular.
 const firstRows = 4096
 
-// add adds a row if it is regular. The error errIrregular ends the reading of the file.
-func (r *regularRows) add(p *lineParser, line []byte, row int64) (taken bool, err error) {
+// addText adds a line of fields if it is a regular row. The error errIrregular ends the reading of the file.
+func (r *regularRows) addText(p *lineParser, line []byte, row int64) (taken bool, err error) {
 	if r.layoutN != p.layout {
 		header := r.m.names
 		if len(p.layouts) > 0 {
 			header = p.layouts[p.layout]
 		}
-		var ok bool
-		if r.layout, ok = r.format.layoutOf(r.m, header); !ok {
-			return false, errIrregular
+		if err := r.setLayout(header, p.layout); err != nil {
+			return false, err
 		}
-		r.layoutN = p.layout
-	}
-	if row >= firstRows && row&(row-1) == 0 && 4*(row-r.n) > r.n {
-		return false, errIrregular
 	}
 	r.fields = splitRegular(line, p.separator, r.fields[:0])
 	if r.m.timed && len(r.fields) == r.layout.width+1 && isTime(string(r.fields[0])) {
@@ -179,11 +206,50 @@ func (r *regularRows) add(p *lineParser, line []byte, row int64) (taken bool, er
 		r.fields = r.fields[1:]
 	}
 	if len(r.fields) != r.layout.width {
-		return false, nil
+		return false, r.checkShare(row)
 	}
+	return r.add(line, row)
+}
+
+// addObject adds a JSON object if it is a regular row.
+func (r *regularRows) addObject(line []byte, row int64) (taken bool, err error) {
+	if r.layoutN < 0 {
+		header := names.Of(r.m.columns, func(c mappingColumn) string { return c.name })
+		if err := r.setLayout(header, 0); err != nil {
+			return false, err
+		}
+	}
+	fields, ok := r.objects.Read(line)
+	if !ok {
+		return false, r.checkShare(row)
+	}
+	r.fields = fields
+	return r.add(line, row)
+}
+
+func (r *regularRows) setLayout(header []string, number int) error {
+	var ok bool
+	r.layout, ok = r.format.layoutOf(r.m, header)
+	if !ok {
+		return errIrregular
+	}
+	r.layoutN = number
+	return nil
+}
+
+// checkShare returns errIrregular if few of the first rows are regular.
+func (r *regularRows) checkShare(row int64) error {
+	if row >= firstRows && r.n < firstRows/2 && 2*r.n < row {
+		return errIrregular
+	}
+	return nil
+}
+
+// add adds a row of fields if it is regular.
+func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
 	var record regularRecord
-	if !r.layout.isPlain(r.fields, r.none) || !r.parse(&record) || !r.judge(&record) {
-		return false, nil
+	if !r.isPlain() || !r.parse(&record) || !r.judge(&record) {
+		return false, r.checkShare(row)
 	}
 	if err := r.note(&record, line); err != nil {
 		return false, err
@@ -195,75 +261,159 @@ func (r *regularRows) add(p *lineParser, line []byte, row int64) (taken bool, er
 	return true, r.flush()
 }
 
-// field returns the field at a place, and whether it has a value.
-func (r *regularRows) field(at int) (text []byte, has bool) {
-	if at < 0 {
-		return nil, false
+// value returns the text of a value, or nothing.
+func (r *regularRows) value(of valueOf) []byte {
+	for _, at := range r.layout.at[of] {
+		if string(r.fields[at]) != r.none {
+			return r.fields[at]
+		}
 	}
-	return r.fields[at], string(r.fields[at]) != r.none
+	return nil
+}
+
+// number sets a number to that of a value, unless the row has none. It reports false for other texts.
+func (r *regularRows) number(of valueOf, to *int64) (ok bool) {
+	*to = noNumber
+	text := r.value(of)
+	if len(text) == 0 {
+		return true
+	}
+	*to, ok = plainNumber(text)
+	return ok
+}
+
+// isPlain reports whether the row has no value that makes it irregular.
+func (r *regularRows) isPlain() bool {
+	for i := range r.layout.aside {
+		a := &r.layout.aside[i]
+		for _, text := range a.texts {
+			if string(r.fields[a.at]) == text {
+				return false
+			}
+		}
+	}
+	isNone := func(of valueOf) bool {
+		text := r.value(of)
+		return len(text) == 0 || string(text) == "0"
+	}
+	return isNone(ofReverseBytes) && isNone(ofReversePackets) && len(r.value(ofAfter)) == 0 &&
+		len(r.value(ofDelay)) == 0
 }
 
 // parse parses the fields of a row.
 func (r *regularRows) parse(v *regularRecord) bool {
-	l := &r.layout
-	var ok [8]bool
-	v.src, ok[0] = r.host(r.fields[l.src])
-	v.dst, ok[1] = r.host(r.fields[l.dst])
-	v.srcPort, ok[2] = plainPort(r.fields[l.srcPort])
-	v.dstPort, ok[3] = plainPort(r.fields[l.dstPort])
-	v.protocol, ok[4] = protocolNumber(r.fields[l.protocol])
-	v.bytes, ok[5] = plainNumber(r.fields[l.bytes])
-	v.startNS, v.resolutionNS, ok[6] = r.times.parse(&l.start.timeColumn, r.fields[l.start.at])
-	v.endNS, _, ok[7] = r.times.parse(&l.end.timeColumn, r.fields[l.end.at])
-	return !slices.Contains(ok[:], false) && r.parseOptional(v)
+	return r.parseEnds(v) && r.parseSizes(v) && r.parseTimes(v) &&
+		(r.format.finish == nil || r.format.finish(r, v)) && r.observe(v)
 }
 
-// parseOptional parses the fields that a record may lack.
-func (r *regularRows) parseOptional(v *regularRecord) bool {
-	l := &r.layout
-	ok := true
-	v.packets = -1
-	if l.packets >= 0 {
-		v.packets, ok = plainNumber(r.fields[l.packets])
+// parseEnds parses what tells connections apart, and the labels of the row.
+func (r *regularRows) parseEnds(v *regularRecord) (ok bool) {
+	v.src, ok = r.host(r.value(ofSrc))
+	if !ok {
+		return false
+	}
+	v.dst, ok = r.host(r.value(ofDst))
+	if !ok || !r.number(ofSrcPort, &v.srcPort) || !r.number(ofDstPort, &v.dstPort) {
+		return false
+	}
+	if v.srcPort >= allPorts || v.dstPort >= allPorts {
+		return false
+	}
+	if !r.number(ofFlowID, &v.flowID) || v.flowID == noNumber && r.layout.at[ofFlowID] != nil {
+		return false
+	}
+	v.protocol = noNumber
+	text := r.value(ofProtocol)
+	if len(text) > 0 {
+		var number int16
+		number, ok = protocolNumber(text)
+		v.protocol = int64(number)
+	}
+	v.labels.service = trimSpaces(r.value(ofService))
+	v.labels.vnet = trimSpaces(r.value(ofVNet))
+	return ok
+}
+
+// parseSizes parses numbers of bytes and packets, the sampling rate and the DSCP.
+func (r *regularRows) parseSizes(v *regularRecord) bool {
+	var rate, tos int64
+	ok := r.number(ofBytes, &v.bytes) && r.number(ofPackets, &v.packets) && r.number(ofRate, &rate) &&
+		r.number(ofTOS, &tos) && r.number(ofDSCP, &v.dscp)
+	if !ok || v.bytes == noNumber || v.packets > maxFlowBytes || tos > math.MaxUint8 || v.dscp > 63 {
+		return false
+	}
+	if v.dscp == noNumber && tos != noNumber {
+		v.dscp = tos / 4
 	}
 	v.rate = max(1, r.o.SamplingRate)
-	if r.format.counted {
+	switch {
+	case r.format.counted:
 		v.rate = 1
 		v.stated = true
+	case rate > 0:
+		v.rate = rate
+		v.stated = true
 	}
-	text, has := r.field(l.rate)
-	if has && ok {
-		var rate int64
-		rate, ok = plainNumber(text)
-		if rate > 0 {
-			v.rate = rate
-			v.stated = true
+	return true
+}
+
+// parseTimes parses the times of a row. An end that it lacks is the start.
+func (r *regularRows) parseTimes(v *regularRecord) (ok bool) {
+	v.start, ok = r.timeOf(r.layout.start)
+	if !ok || v.start.column == "" {
+		return false
+	}
+	v.received, ok = r.timeOf(r.layout.received)
+	if !ok {
+		return false
+	}
+	v.end, ok = r.timeOf(r.layout.end)
+	if !ok || v.end.column != "" {
+		return ok
+	}
+	v.end.ns = v.start.ns
+	for _, d := range r.layout.duration {
+		text := r.fields[d.at]
+		if string(text) == r.none {
+			continue
+		}
+		var n int64
+		if d.unitNS == decimalSeconds {
+			n, ok = plainSeconds(text)
+			ok = ok && v.start.isDate
+		} else {
+			n, ok = plainNumber(text)
+			ok = ok && n <= dayNS/d.unitNS
+			n *= d.unitNS
+		}
+		v.end.ns += n
+		v.end.column = d.name
+		return ok
+	}
+	return true
+}
+
+// timeOf parses the first time that a row has. It reports false if it is not plain.
+func (r *regularRows) timeOf(placed []placedTime) (t instant, ok bool) {
+	for i := range placed {
+		p := &placed[i]
+		if string(r.fields[p.at]) != r.none {
+			return r.times.parse(&p.timeColumn, r.fields[p.at])
 		}
 	}
-	v.dscp = -1
-	text, has = r.field(l.tos)
-	if has && ok {
-		var tos int64
-		tos, ok = plainNumber(text)
-		ok = ok && tos < 256
-		v.dscp = int16(tos / 4)
-	}
-	text, has = r.field(l.vnet)
-	if has {
-		v.labels.vnet = trimSpaces(text)
-	}
-	return ok && r.observe(v)
+	return t, true
 }
 
 // observe sets the observer of the row, as step records has it.
 func (r *regularRows) observe(v *regularRecord) bool {
-	observer, has := r.field(r.layout.observers[0])
-	r.observer = append(r.observer[:0], observer...)
-	if r.layout.observers[0] >= 0 && (!has || observer[0] == ' ') {
+	observer := r.value(ofObserver)
+	has := len(observer) > 0
+	if has && observer[0] == ' ' {
 		return false
 	}
-	iface, hasInterface := r.field(r.layout.observers[1])
-	if !hasInterface || has && v.rate > 1 {
+	r.observer = append(r.observer[:0], observer...)
+	iface := r.value(ofInterface)
+	if len(iface) == 0 || has && (v.rate > 1 || v.sampled) {
 		return true
 	}
 	if has {
@@ -275,7 +425,7 @@ func (r *regularRows) observe(v *regularRecord) bool {
 
 // host returns the host of an address. It reports false for other addresses.
 func (r *regularRows) host(text []byte) (regularHost, bool) {
-	if string(text) == r.none {
+	if len(text) == 0 {
 		return regularHost{}, false
 	}
 	h, known := r.hosts[string(text)]
@@ -295,45 +445,63 @@ func (r *regularRows) host(text []byte) (regularHost, bool) {
 // maxHosts is the maximum number of addresses that are remembered.
 const maxHosts = 1 << 20
 
-// judge reports whether the row is a record, and scales its bytes. Other rows are rejected by view judged,
-// which has the reasons.
+// judge reports whether the row is a record. Other rows are rejected by view judged, which has the reasons.
 func (r *regularRows) judge(v *regularRecord) bool {
-	if v.src.node == v.dst.node || v.bytes == 0 || v.bytes > maxFlowBytes/v.rate {
+	if v.src.node == v.dst.node || v.bytes <= 0 || v.bytes > maxFlowBytes/v.rate {
 		return false
 	}
-	if v.startNS < firstNS || v.startNS > maxStartNS || v.endNS < v.startNS || v.endNS > maxStartNS {
+	if v.start.ns > maxStartNS || v.end.ns < v.start.ns || v.end.ns > maxStartNS {
+		return false
+	}
+	if r.m.Records && !v.hasTime() || !r.isNear(v) {
 		return false
 	}
 	if v.protocol == 6 && v.packets >= 0 && v.bytes/40 >= v.packets {
 		most := int64(headerBytes)
-		if slices.Contains(r.fields[r.layout.src], ':') {
+		if slices.Contains(r.value(ofSrc), ':') {
 			most += 20
 		}
 		if v.packets >= v.bytes/most {
 			return false // perhaps ACKs alone
 		}
 	}
-	service, vnet := r.book.labelOf(&v.src, &v.dst, v.srcPort, v.dstPort)
-	v.labels.service = service
+	service, vnet := r.book.labelOf(&v.src, &v.dst, int32(v.srcPort), int32(v.dstPort))
+	if service != "" && (v.labels.service == "" || r.o.LabelsFirst) {
+		v.labels.service = service
+	}
 	if vnet != "" && (v.labels.vnet == "" || r.o.LabelsFirst) {
 		v.labels.vnet = vnet
 	}
 	return true
 }
 
+// isNear reports whether a record is within days of the first one. Whether others are out of time depends on
+// the day in which most rows start.
+func (r *regularRows) isNear(v *regularRecord) bool {
+	return r.n == 0 || v.start.ns > r.nearNS-maxSpanNS/2 && v.end.ns < r.nearNS+maxSpanNS/2
+}
+
+// hasTime reports whether the start of a record in a flow log is a time, as view timed has it.
+func (v *regularRecord) hasTime() bool {
+	if v.start.ns < firstNS || v.end.ns < firstNS {
+		return false
+	}
+	return v.received.column == "" || v.received.ns >= firstNS && v.start.ns-skewNS <= v.received.ns
+}
+
 // note adds a record to the sums.
 func (r *regularRows) note(v *regularRecord, line []byte) error {
-	r.n++
-	r.bytes += float64(v.bytes * v.rate)
-	r.firstNS = min(r.firstNS, v.startNS)
-	r.lastNS = max(r.lastNS, v.endNS)
-	r.starts[(uint64(v.startNS)*0x9e3779b97f4a7c15)>>56]++
-	day := v.startNS / dayNS
-	if day != r.lastDay {
-		r.endDay()
-		r.lastDay = day
+	if r.n == 0 {
+		r.nearNS = v.start.ns
 	}
-	r.inDay++
+	r.n++
+	r.hasIDs = r.hasIDs || v.flowID != noNumber
+	r.bytes += float64(v.bytes * v.rate)
+	r.firstNS = min(r.firstNS, v.start.ns)
+	r.lastNS = max(r.lastNS, v.end.ns)
+	if err := r.regularTimes.note(v); err != nil {
+		return err
+	}
 	switch {
 	case v.stated:
 		r.stated++
@@ -343,18 +511,47 @@ func (r *regularRows) note(v *regularRecord, line []byte) error {
 			r.single++
 		}
 	}
-	if v.rate > 1 {
+	if !r.m.Records || v.rate > 1 || v.sampled {
 		return nil
 	}
 	return r.hashes.Add(rowHash{xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes})
 }
 
-// endDay adds the rows of the last day to days.
-func (r *regularRows) endDay() {
-	if r.inDay > 0 {
-		r.days[r.lastDay] += r.inDay
+// maxQuarters is how many differences between the end of rows and their reception are counted.
+const maxQuarters = 1 << 16
+
+func (t *regularTimes) note(v *regularRecord) error {
+	t.starts[(uint64(v.start.ns)*0x9e3779b97f4a7c15)>>56]++
+	day := v.start.ns / dayNS
+	if day != t.lastDay {
+		t.endDay()
+		t.lastDay = day
 	}
-	r.inDay = 0
+	t.inDay++
+	seen := v.received
+	if seen.column == "" {
+		seen = v.end
+	}
+	if seen.column != "" {
+		t.firstSeenNS = min(t.firstSeenNS, seen.ns)
+		t.lastSeenNS = max(t.lastSeenNS, seen.ns)
+	}
+	if v.received.column == "" {
+		return nil
+	}
+	t.quarters[int64(math.Round(float64(v.end.ns-v.received.ns)/900e9))]++
+	if len(t.quarters) > maxQuarters {
+		return errIrregular
+	}
+	return nil
+}
+
+// endDay adds the rows of the last day to days.
+func (t *regularTimes) endDay() {
+	if t.inDay > 0 {
+		t.days[t.lastDay] += t.inDay
+	}
+	t.inDay = 0
 }
 
 // append appends a record to the batch.
@@ -366,34 +563,50 @@ func (r *regularRows) append(v *regularRecord, row int64) {
 	i32(atSource, r.source)
 	i64(atRow, row)
 	b.Field(atReverse).(*array.BooleanBuilder).Append(false)
-	b.Field(atFlowID).AppendNull()
+	r.orNull(atFlowID, v.flowID)
 	i32(atSrc, v.src.node)
 	i32(atDst, v.dst.node)
-	b.Field(atProtocol).(*array.Int16Builder).Append(v.protocol)
-	i32(atSrcPort, v.srcPort)
-	i32(atDstPort, v.dstPort)
+	r.orNull(atProtocol, v.protocol)
+	r.orNull(atSrcPort, v.srcPort)
+	r.orNull(atDstPort, v.dstPort)
 	b.Field(atObserver).(*array.StringBuilder).BinaryBuilder.Append(r.observer)
 	whole := v.bytes * v.rate
 	i64(atBytes, whole)
-	i64(atStart, v.startNS)
-	i64(atEnd, v.endNS)
-	i64(atResolution, v.resolutionNS)
+	i64(atStart, v.start.ns)
+	i64(atEnd, v.end.ns)
+	i64(atResolution, v.start.resolutionNS)
 	samples := int64(0)
-	if v.rate > 1 {
+	switch {
+	case v.rate > 1:
 		samples = max(1, v.packets)
+	case v.sampled:
+		samples = noNumber
 	}
-	i64(atSamples, samples)
+	r.orNull(atSamples, samples)
+	packets := int64(noNumber)
 	if v.packets > 0 && v.packets <= whole/v.rate {
-		i64(atPackets, v.packets*v.rate)
-	} else {
-		b.Field(atPackets).AppendNull()
+		packets = v.packets * v.rate
 	}
+	r.orNull(atPackets, packets)
 	text(atService, v.labels.service)
 	text(atVNet, v.labels.vnet)
-	if v.dscp < 0 {
-		b.Field(atDSCP).AppendNull()
-	} else {
-		b.Field(atDSCP).(*array.Int16Builder).Append(v.dscp)
+	r.orNull(atDSCP, v.dscp)
+}
+
+// orNull appends a number to a column of the batch, or null for noNumber.
+func (r *regularRows) orNull(at int, n int64) {
+	column := r.b.Field(at)
+	if n == noNumber {
+		column.AppendNull()
+		return
+	}
+	switch column := column.(type) {
+	case *array.Int16Builder:
+		column.Append(int16(n))
+	case *array.Int32Builder:
+		column.Append(int32(n))
+	case *array.Int64Builder:
+		column.Append(n)
 	}
 }
 
@@ -431,11 +644,13 @@ func (r *regularRows) flush() error {
 	return r.out.Write(batch)
 }
 
-// hasManyStarts reports whether no start can be that of more than half of all rows, including irregular ones.
-// Then no start is stuck.
-func (r *regularRows) hasManyStarts(others int64) bool {
-	others *= 2 // directions
-	return r.n+others < stuckRows || 2*(slices.Max(r.starts[:])+others) <= r.n
+// mayBeStuck reports whether one start may be that of more than half of the rows of a flow log, although they
+// were received over a long time, given the same about the rows that are not regular: how many there are, how
+// many of them have the same start, and when they were received.
+func (r *regularRows) mayBeStuck(rows, alike, firstSeenNS, lastSeenNS int64) bool {
+	alike += slices.Max(r.starts[:])
+	isLong := max(r.lastSeenNS, lastSeenNS)-stuckNS > min(r.firstSeenNS, firstSeenNS)
+	return alike >= stuckRows && 2*alike > r.n+rows && isLong
 }
 
 // repeats counts the regular rows that repeat another one, and their bytes.

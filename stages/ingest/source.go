@@ -268,7 +268,7 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 	case m.each != nil:
 		err = eachLeaf(ctx, m.each, r.r, w)
 	case m.reads == "json":
-		err = eachElement(ctx, r, w)
+		err = objects{w, work.regular}.read(ctx, r)
 	default:
 		p := lineParser{m: m, limit: -1, split: words, separator: ' ', regular: work.regular}
 		err = p.read(ctx, r, w)
@@ -369,7 +369,7 @@ func (p *lineParser) addRegular(r *lineReader, w *lineWriter, line []byte) (take
 	if p.regular == nil || r.long || p.ended {
 		return false, nil
 	}
-	taken, err = p.regular.add(p, line, w.n+1)
+	taken, err = p.regular.addText(p, line, w.n+1)
 	if taken {
 		p.rows = true
 		w.n++
@@ -593,14 +593,36 @@ func (r *lineReader) next() bool {
 	}
 }
 
-// eachElement adds JSON lines, or the elements of one JSON list.
-func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
+// objects are the JSON objects of a file: lines, or the elements of one list.
+type objects struct {
+	w       *lineWriter
+	regular *regularRows // nil: all of them are staged
+}
+
+// add adds an object. broken is why it cannot be read; empty if it can.
+func (o objects) add(line []byte, broken string) error {
+	if o.regular != nil && broken == "" {
+		taken, err := o.regular.addObject(line, o.w.n+1)
+		if err != nil {
+			return err
+		}
+		if taken {
+			o.w.n++
+			return nil
+		}
+	}
+	return o.w.add(line, 0, broken)
+}
+
+// read adds the objects of a file.
+func (o objects) read(ctx context.Context, lines *lineReader) error {
+	w := o.w
 	first, err := firstByte(lines.r)
 	if err != nil {
 		return ctx.Err()
 	}
 	if first != '[' {
-		return eachJSONLine(ctx, lines, w)
+		return o.readLines(ctx, lines)
 	}
 	bounded := &elementReader{r: lines.r, left: maxElement}
 	d := json.NewDecoder(bounded)
@@ -618,7 +640,7 @@ func eachElement(ctx context.Context, lines *lineReader, w *lineWriter) error {
 		if err := json.Compact(&b, element); err != nil {
 			return fmt.Errorf("element %d of the JSON list: %w", w.n+1, err)
 		}
-		if err := w.add(b.Bytes(), 0, ""); err != nil {
+		if err := o.add(b.Bytes(), ""); err != nil {
 			return err
 		}
 		if w.n%65_536 == 0 && ctx.Err() != nil {
@@ -648,20 +670,21 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// eachJSONLine adds the lines of a text.
-func eachJSONLine(ctx context.Context, r *lineReader, w *lineWriter) error {
+// readLines adds the lines of a text.
+func (o objects) readLines(ctx context.Context, r *lineReader) error {
 	for r.next() {
-		line, broken := bytes.TrimSpace(r.line), ""
+		line := bytes.TrimSpace(r.line)
+		broken := ""
 		if len(line) == 0 && !r.long {
 			continue
 		}
 		if r.long {
 			broken = fmt.Sprintf("broken line: longer than %d MiB", maxLine>>20)
 		}
-		if err := w.add(line, 0, broken); err != nil {
+		if err := o.add(line, broken); err != nil {
 			return err
 		}
-		if w.n%65_536 == 0 && ctx.Err() != nil {
+		if o.w.n%65_536 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
