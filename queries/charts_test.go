@@ -109,7 +109,7 @@ func TestChartFieldsAreColumns(t *testing.T) {
 	}
 }
 
-// A specification has no colours. Themes give the colours, which differ on light and dark pages.
+// A specification has no colours. Themes give the colors, which differ on light and dark pages.
 func TestChartsHaveNoColours(t *testing.T) {
 	for name, chart := range charts(t) {
 		found := regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b`).Find(chart)

@@ -244,13 +244,13 @@ func (q Query) hasParam(name string) bool {
 // Chart returns the Vega-Lite specification that draws the answer of a question. X.vl.json draws the answer
 // of X.sql.
 //
-// A specification has neither rows nor colours. Its data has the name of the question, to which a page binds
-// the rows of the answer; a theme gives the colours. The width "container" is the width that the page has. A
+// A specification has neither rows nor colors. Its data has the name of the question, to which a page binds
+// the rows of the answer; a theme gives the colors. The width "container" is the width that the page has. A
 // chart with the parameters service and vnet shows one group of flows; null means all flows. The description
 // says what the chart shows.
 func Chart(name string) json.RawMessage { return read(name + ".vl.json") }
 
-// LightTheme returns a Vega-Lite configuration with the colours of charts on a light page. Colour-blind
+// LightTheme returns a Vega-Lite configuration with the colors of charts on a light page. Colour-blind
 // readers can distinguish them.
 func LightTheme() json.RawMessage { return read("theme_light.json") }
 

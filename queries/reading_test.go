@@ -11,7 +11,7 @@ import (
 
 var sqlExample = regexp.MustCompile("(?s)```sql\n(.*?);\n```")
 
-// The page that says how to read a lake shows statements that run, with rows for the estimates that it says.
+// The page about reading a lake shows statements that run, and the rows of its estimates.
 func TestExamplesOfReadingPage(t *testing.T) {
 	page, err := os.ReadFile("../notebooks/READING.md")
 	if err != nil {

@@ -42,7 +42,7 @@ func TestVariantsView(t *testing.T) {
 	}
 }
 
-// Answers of an older version are read where their columns suffice. Columns that are newer are empty.
+// Answers of an older version are read if their columns suffice. Columns that are newer are empty.
 func TestOldFilesLackNewColumns(t *testing.T) {
 	lake := makeKnownLake(t)
 	raw := rawDB(t)

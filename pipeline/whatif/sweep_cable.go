@@ -22,9 +22,9 @@ import (
 	"parsimon/schema/columns"
 )
 
-// A sweeper is a running sweep. It holds the lock of the base scenario. What the estimates of the cables
-// share is made once: the flows, whose files they link to, the network, and the percentiles of the base. They
-// share no views, because they are deleted.
+// A sweeper is a running sweep. It holds the lock of the base scenario. The estimates of the cables share
+// data that is made once: the flows, whose files they link to, the network, and the percentiles of the base.
+// They share no views, because they are deleted.
 type sweeper struct {
 	*Sweep
 	o      Settings

@@ -79,7 +79,7 @@ func (s *Sweep) changeOfCable(a, b int32, q int) any {
 	return text.Percent(s.slowdownChange(&s.Cables[at], s.Plan.Service, q))
 }
 
-// addCost adds what the sweep took.
+// addCost adds the cost of the sweep.
 func (s *Sweep) addCost(a *text.Answer) {
 	var cases linksim.Stats
 	var seconds float64

@@ -154,8 +154,8 @@ const maxCellRunes = 60
 
 // Table writes the answer of a SELECT: column names, a rule and the rows, in aligned columns, numbers to the
 // right, all else to the left, null as "-". Floats are rounded. A time of a column in ns is written with its
-// unit, and without the ending _ns of the column's name. Of more than TableRows rows it says how many there
-// are.
+// unit, and without the ending _ns of the column's name. If there are more than TableRows rows, it states
+// their number.
 func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows int64, err error) {
 	if text, err = project(ctx, conn, text, "table"); err != nil {
 		return 0, err
@@ -300,8 +300,8 @@ func numeric(kind string) bool {
 // since the start of a workload.
 const firstDateNS = 1e17
 
-// units are the units of durations, largest first. Each value has its own, so that it does not depend on
-// other rows.
+// units are the units of durations, largest first. Each value has a separate unit, so that it does not depend
+// on other rows.
 var units = []struct {
 	name string
 	ns   float64

@@ -9,8 +9,7 @@
 //
 // The parent kills the child when its context ends. The child reads the lake and writes nothing, so that it
 // can be killed at any time. The limit of the process is DuckDB's memory limit plus an allowance for the
-// program, the threads and the answer. It is set on Linux only; on other systems the child has no limit of
-// its own.
+// program, the threads and the answer. It is set on Linux only. On other systems the child has no limit.
 package subprocess
 
 import (
@@ -67,9 +66,9 @@ func (e *MemoryError) Error() string {
 }
 
 // Run runs this program with the arguments in a child process, and returns its exit code. It copies the
-// standard output of the child to out, for as long as the reader of out takes, and then what the child wrote
-// to stderr to log. If the context ends first, Run kills the child and returns the cause of the context's
-// end; out may then have a part of the answer.
+// standard output of the child to out, at the pace of its reader, and then the child's stderr to log. If the
+// context ends first, Run kills the child and returns the cause of the context's end; out may then have a
+// part of the answer.
 //
 // Errors: an error of a write to out, after which the child is killed; *MemoryError; or one that says how the
 // child crashed.

@@ -59,8 +59,8 @@ func TestValidFilesPass(t *testing.T) {
 // A varint as long as those of 64 bits can be.
 func varint(x uint64) string { return string(binary.AppendUvarint(nil, x)) }
 
-// Declared lengths that the footer cannot hold are refused, in every kind of value. Each of these files makes
-// a library that believes it allocate gigabytes.
+// Declared lengths that the footer cannot hold are refused, in every kind of value. A library that trusts
+// these files would allocate gigabytes.
 func TestDeclaredLengths(t *testing.T) {
 	const huge = 1<<31 - 1
 	cases := map[string]string{

@@ -22,8 +22,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A panic of a function is a panic of the caller, after the other functions have returned. Without it, an
-// impossible row in a lake from an untrusted source ends the process.
+// A panic of a function is a panic of the caller, after the other functions have returned. Otherwise, an
+// impossible row in a lake from an untrusted source would end the process.
 func TestPanicIsThatOfTheCaller(t *testing.T) {
 	var others atomic.Int32
 	caught := Catch(func() {

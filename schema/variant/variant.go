@@ -130,7 +130,7 @@ func (v *Variant) UnmarshalJSON(text []byte) error {
 
 // Better reports whether v is a better answer of a scenario than another variant: an estimate of all flows
 // before one from windows, the whole network before link cases, more passes before fewer, and links with
-// their own link cases before clusters. Of equals, the one whose name comes first is better.
+// their own link cases before clusters. Of two equal variants, the one whose name comes first is better.
 func (v Variant) Better(than Variant) bool {
 	order := cmp.Or(
 		cmp.Compare(v.rank(), than.rank()),

@@ -96,7 +96,7 @@ func TestBetterVariantsComeFirst(t *testing.T) {
 	}
 }
 
-// Users may write the beginning of a long name. If two names begin so, neither is meant.
+// Users may write the beginning of a long name. If two names have this beginning, neither is chosen.
 func TestWithPrefixNeedsOneVariant(t *testing.T) {
 	all := []Variant{{Estimator: "exact"}, {Estimator: "exact", Windows: 48}, {Estimator: "flow", Passes: 2}}
 	for text, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestWithPrefixNeedsOneVariant(t *testing.T) {
 	}
 }
 
-// An estimate without a stated level has intervals at 95%, and its name says nothing.
+// An estimate without a stated level has intervals at 95%, and its name does not state one.
 func TestConfidenceOfWindows(t *testing.T) {
 	v := Variant{Estimator: "exact"}.OfWindows(3, 95)
 	if v.String() != "exact-sampled-3" || v.Confidence() != 95 || !v.Sampled() || !v.WholeNetwork() {
