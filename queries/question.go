@@ -22,7 +22,7 @@ import (
 type Query struct {
 	Name     string // name of the file without .sql, and of the view
 	Question string // the question in words
-	Grain    string // what one row of the answer is
+	Grain    string // meaning of a row of the answer
 	Units    string // units of the answer's columns
 	SQL      string // one SELECT over the views of the catalog, with parameters as $name
 	Params   []Param

@@ -27,8 +27,8 @@ var hpccSpec = transportSpec{
 
 // HPCCParams are the constants of HPCC.
 type HPCCParams struct {
-	Target        float64 // η: target utilisation (Li et al., SIGCOMM'19, §3.2)
-	MaxStage      int64   // additive increases in a row before the utilisation sets the rate
+	Target        float64 // η: target utilization (Li et al., SIGCOMM'19, §3.2)
+	MaxStage      int64   // additive increases in a row before the utilization sets the rate
 	AdditiveBytes float64 // W_AI: added to the window at every step
 	BaseRTTNS     int64   // T: the longest RTT of the idle network
 }
@@ -66,13 +66,13 @@ type hpcc struct {
 	Rates
 	refBps    float64     // the rate of W^c
 	ownBps    float64     // the rate that the links in the telemetry allow
-	aloneBps  float64     // the rate that they would allow if others did not bound it
-	use       float64     // U: smoothed utilisation; initially 1, as in the authors' simulator
+	aloneBps  float64     // the rate that they would allow if others did not limit it
+	use       float64     // U: smoothed utilization; initially 1, as in the authors' simulator
 	last      []Telemetry // by link, of the last ACK
 	windowEnd int64       // lastUpdateSeq
 	stage     int64
 	roundPS   float64 // T: of the flow's own path, if the window is fitted to it
-	stepBps   float64 // what W_AI adds to the rate
+	stepBps   float64 // amount that W_AI adds to the rate
 }
 
 func (d *hpcc) Start(p *Params, l Limits) {

@@ -42,8 +42,8 @@ type Path struct {
 type Limits struct {
 	LineBps     float64 // the rate never exceeds it, and begins there
 	WindowBytes int64   // payload in flight at LineBps
-	RoundTripNS int64   // of the idle path, if the window is fitted to it; else 0
-	ReturnNS    int64   // what an ACK may wait on its way back (Path), if the window is fitted; else 0
+	RoundTripNS int64   // of the idle path, if the window is fitted to it; otherwise 0
+	ReturnNS    int64   // wait of an ACK on its way back (Path), if the window is fitted; otherwise 0
 	Hops        int
 }
 

@@ -57,7 +57,7 @@ func TestDCTCPByHand(t *testing.T) {
 	if !d.WindowEnds(35_001) || d.WindowEnds(35_000) {
 		t.Error("the window ends elsewhere")
 	}
-	for n := range int64(50) { // no rate is below the least one
+	for n := range int64(50) { // no rate is below the minimum
 		s.OnAck(p, &AckInfo{AckedBytes: 40_000 + 1000*n, SentBytes: 40_000 + 1000*n, Marked: true})
 	}
 	rates(t, s, "many marks", 1)

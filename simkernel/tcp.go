@@ -8,7 +8,7 @@ type TCPParams struct {
 	InitialWindow   int64 // packets (RFC 6928)
 	MinTimeoutNS    int64 // least retransmission timeout: Linux's 200 ms instead of the second of RFC 6298, §2.4
 	DelayedAckNS    int64 // longest delay of an ACK (RFC 5681, §4.2: at most 500 ms; Linux: 40 ms)
-	ReceiveWindow   int64 // bytes that a receiver takes: Linux's default for the largest buffer
+	ReceiveWindow   int64 // buffer of a receiver in bytes: Linux's default for the largest buffer
 	DuplicateAckMax int64 // packets received behind a missing one that make it a lost one (RFC 6675, §2, DupThresh: 3)
 }
 
@@ -63,7 +63,7 @@ func (unmarked) cut(t *TCP) int64 { return t.threshold }
 type TCPAck struct {
 	NowPS          int64
 	AckedBytes     int64 // all before are acknowledged
-	DeliveredBytes int64 // that this ACK acknowledges first, selectively or not
+	DeliveredBytes int64 // acknowledged by this ACK for the first time, selectively or not
 	SentBytes      int64 // have been sent at least once
 	PipeBytes      int64 // are in the network (RFC 6675, §4, SetPipe)
 	Lost           bool  // the packet at AckedBytes is lost (RFC 6675, §4, IsLost)

@@ -119,7 +119,7 @@ func TestCUBICWindows(t *testing.T) {
 		t.Errorf("K = %v, W(0) = %v, W(K) = %v, W(2K) = %v", g.k, g.at(0), g.at(want), g.at(2*want))
 	}
 	acked := int64(170_000)
-	for tenth := int64(1); tenth <= 45; tenth++ { // round trips of 100 ms: Reno would come to 94 packets
+	for tenth := int64(1); tenth <= 45; tenth++ { // round trips of 100 ms: Reno would reach 94 packets
 		for range 10 {
 			acked += c.Window() / 10
 			ack(c, tenth*1e11, acked, acked+c.Window(), false)

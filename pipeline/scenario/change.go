@@ -45,7 +45,7 @@ type Changes struct {
 	// flow then waits for others.
 	FoundStarts bool
 
-	Name             string // of the scenario that comes of it; empty: the base's, and what was changed
+	Name             string // of the resulting scenario; empty: the base's, and the changes
 	AllowUnreachable bool
 }
 
@@ -111,7 +111,7 @@ type canonicalFlowChange struct {
 type Applied struct {
 	*Settled
 	Descriptions []string             // a description of each change
-	Cables       []CableChange        // every cable that is not as it was
+	Cables       []CableChange        // every cable that changed
 	Flows        workload.FlowChanges // the base's are shared where none does
 }
 

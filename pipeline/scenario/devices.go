@@ -528,7 +528,7 @@ func (r *scenarioReader) readTransport(f tree.Field) error {
 		if err != nil {
 			return kind.Fail(err)
 		}
-		if t != r.params.Transport { // the window stays where Set changes the transport
+		if t != r.params.Transport { // the window stays if Set changes the transport
 			p := paramsOf(t)
 			p.WindowBytes = r.params.WindowBytes
 			p.WANWindowBytes = r.params.WANWindowBytes

@@ -65,7 +65,7 @@ type canonicalGraph struct {
 
 type canonicalWorkload struct {
 	Flows      []string           `json:"flows,omitempty"`
-	Ingested   []string           `json:"ingested,omitempty"` // what a workload of the lake was made from
+	Ingested   []string           `json:"ingested,omitempty"` // the sources of a workload of the lake
 	FromNS     int64              `json:"from_ns,omitempty"`  // of an ingested workload
 	ToNS       int64              `json:"to_ns,omitempty"`
 	MaxLoad    float64            `json:"max_load,omitempty"`

@@ -24,7 +24,7 @@ import (
 // A scenarioReader reads one file into a scenario.
 type scenarioReader struct {
 	*Scenario
-	dir     string // what paths are relative to
+	dir     string // directory to which paths are relative
 	shipped bool   // there are no files beside it
 }
 

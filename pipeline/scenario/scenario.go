@@ -46,23 +46,23 @@ type Scenario struct {
 
 	traffic  traffic.Rules
 	topology topologySpec
-	loaded   *format.Loaded // what the topology file holds, once it was read
+	loaded   *format.Loaded // content of the topology file, once it was read
 	// loadedDigests are the digests of the files that loaded was read from, in the order of the topology,
 	// followed by that of the node list.
 	loadedDigests []string
-	delayNotes    []string // which cables of another topology have other delays
+	delayNotes    []string // the cables of another topology that have other delays
 	// These settings come from the configurations of the switches.
 	switchNotes   []string
 	alphaStated   bool                  // key switches.alpha is there
 	switchBuffer  *network.BufferParams // size, alpha and reserve; nil: none is stated
-	switchPFC     network.BufferParams  // what else is with PFC; 0 where nothing is stated
+	switchPFC     network.BufferParams  // other settings of PFC; 0 if not stated
 	switchClasses []step.TrafficClass
 	switches      Switches
 	classes       []step.TrafficClass
 	ofSwitches    bool // the classes are switchClasses
 	workload      workloadSpec
 	params        simkernel.Params        // the transport and its constants
-	at            map[string]tree.Field   // where the file says what is in Fail and in PathMoves
+	at            map[string]tree.Field   // places in the file of Fail and PathMoves
 	digests       map[string]digestedFile // by path: see FileDigest
 }
 
@@ -85,7 +85,7 @@ type serviceSpec struct {
 	workload.Service
 	matrixKind string // without a file
 	matrixSeed uint64
-	racksAt    []tree.Field // where the file says Racks
+	racksAt    []tree.Field // place in the file of Racks
 	pairs      []tree.Field // "A:B"; nil: a matrix
 	hosts      []string     // see topology.Network.HostList; nil: all
 	hostsAt    tree.Field
@@ -128,7 +128,7 @@ func FromFiles(topologyName, flowFile string) (*Scenario, error) {
 // Ingested identifies a workload that was ingested into a lake.
 type Ingested struct {
 	ID      string
-	Digests []string // of everything that the flows come from
+	Digests []string // of everything that the flows are made from
 
 	FirstStartNS, LastStartNS int64
 	// Profiles is set if the workload has the bytes of connections over time. They end at EndNS.

@@ -200,7 +200,7 @@ func (s *serviceSpec) readPairs(f tree.Field) error {
 // A jobSpec is a job before its ranks are placed on hosts.
 type jobSpec struct {
 	jobs.Job
-	ranks     int    // 0: as many as the list of hosts or the training has
+	ranks     int    // 0: the number of hosts in the list, or of ranks of the training
 	placement string // one of placements; else
 	list      []tree.Field
 	at        tree.Field

@@ -88,7 +88,7 @@ func (r *Result) Text() *text.Answer {
 	g := &r.generated
 	a.Linef("scenario %s (%s), variant %s", r.ScenarioID, r.Name, r.Variant)
 	over := ""
-	if !g.Closed() { // otherwise the simulation determines the starts, and the jobs have times of their own
+	if !g.Closed() { // otherwise the simulation determines the starts, and the jobs have separate times
 		over = " over " + time.Duration(g.LastStartNS-g.FirstStartNS).Round(time.Microsecond).String()
 	}
 	if g.ComputeSteps > 0 {

@@ -29,7 +29,7 @@ func TestSweepIsTheSameSideBySide(t *testing.T) {
 	wantRows := ""
 	for _, workers := range []int{1, 2, 5} {
 		o.Workers = workers
-		plan.worst = fmt.Sprintf("%d at once", workers) // has its own records and rows
+		plan.worst = fmt.Sprintf("%d at once", workers) // has separate records and rows
 		s, err := RunSweep(t.Context(), base, plan, o)
 		if err != nil {
 			t.Fatal(err)

@@ -94,7 +94,7 @@ func Parse(name string) (v Variant, err error) {
 		return v, fmt.Errorf("no variant %q", name)
 	}
 	v.Estimator = fields[1]
-	v.Passes, _ = strconv.Atoi(fields[2]) // groups that are not there are 0
+	v.Passes, _ = strconv.Atoi(fields[2]) // groups that do not match are 0
 	v.ClusterError, _ = strconv.ParseFloat(fields[3], 64)
 	v.Windows, _ = strconv.Atoi(fields[4])
 	v.ConfidencePercent, _ = strconv.ParseFloat(fields[5], 64)

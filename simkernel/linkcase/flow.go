@@ -37,7 +37,7 @@ type flow struct {
 	upstreamPS   int64  // feedback of the block: wait before the target
 	downstreamPS int64  // feedback of the block: wait behind the target
 	waitPS       int64  // sum of the waits of the block's packets here
-	alonePS      int64  // when the target would be done with the flow alone; first hop: earliest send by pacing
+	alonePS      int64  // when the target would have sent the flow alone; first hop: earliest send by pacing
 	openPS       int64  // first hop: when the window last opened
 	nextBlockAt  uint32 // number of the first packet of the next block
 	block        uint32 // index of Case.Feedback and Result.Observed

@@ -53,7 +53,7 @@ type slowPacket struct {
 	arrived       int64
 	sentAt        int64
 	upstream      int64 // of a first hop: wait before the slowest link
-	acked         int64 // when its ACK is at the host, but for earlier ones
+	acked         int64 // when its ACK is at the host, apart from earlier ones
 	marked        bool
 	links         []simkernel.Telemetry
 	feedback      float64
@@ -64,10 +64,10 @@ type slowFlow struct {
 	start, path, size             int64
 	sent, delivered, acked, paced int64
 	limits                        simkernel.Limits
-	opened                        int64 // when the last ACK came that found the window closed
+	opened                        int64 // when the last ACK that found the window closed arrived
 	lastAck                       int64
 	up, down                      int64   // when its last packet has passed the slowest links before and behind the target
-	alone                         int64   // when the target would be done with the flow's packets so far, alone
+	alone                         int64   // when the target would have sent the flow's packets so far, alone
 	block                         int64   // first of its blocks
 	waits                         []int64 // by packet
 	marks                         []bool
@@ -144,7 +144,7 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 		if p.Transport.Traits().Timers {
 			for _, flows := range t.active {
 				for _, f := range flows {
-					f.sender.Tick(&t.p, e.at) // more often than needed: it must not matter
+					f.sender.Tick(&t.p, e.at) // more often than needed, which must not matter
 				}
 			}
 		}
@@ -382,7 +382,7 @@ func (t *linkTwin) send(now int64, source int) {
 		if now < max(f.paced, f.opened)+feedback.nicWait() || open <= 0 {
 			continue
 		}
-		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window says whether, never how much
+		payload := min(t.p.PayloadBytes, f.size-f.sent) // the window determines whether to send, not how much
 		pk := &slowPacket{flow: f, payload: payload, wire: payload + t.p.HeaderBytes, n: f.sent / t.p.PayloadBytes,
 			marked: feedback.marked, feedback: float64(feedback.Denied) / simkernel.ShareUnit}
 		nicWait := now - max(f.paced, f.opened)

@@ -169,7 +169,7 @@ func (m *balancing) flowletLink(
 		place := uint32(slices.Index(links, f.link)) << congaBits
 		a.Bits = a.Bits&^(d.tagMask&^(congaMax<<recoveryShift)) | place<<recoveryShift&d.tagMask
 	}
-	if !known && len(d.paths.flowlets) >= d.paths.flowletsUntil { // what has ended is as if it were not known
+	if !known && len(d.paths.flowlets) >= d.paths.flowletsUntil { // packets that have left count as unknown
 		for k, old := range d.paths.flowlets {
 			if a.AtPS-old.atPS > gapPS {
 				delete(d.paths.flowlets, k)

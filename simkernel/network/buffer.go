@@ -129,7 +129,7 @@ type buffer struct {
 	poolBytes int64 // without what is reserved
 	// With PFC.
 	sharedBytes int64 // of the pool
-	pausing     int32 // senders that are to pause
+	pausing     int32 // senders that must pause
 }
 
 // admits reports whether a switch's port has room for a data packet.
@@ -201,7 +201,7 @@ type sharedBuffers struct {
 	domain  *domain
 	active  []calendar.DuePort // ports of the present switch with work
 	leveled bool               // there may be a new maximum of the bytes in the buffer
-	levels  []level            // if so: what changes them
+	levels  []level            // if so: changes of these bytes
 }
 
 // A level is a change of the bytes in a buffer.

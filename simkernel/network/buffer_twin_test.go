@@ -490,7 +490,7 @@ type bufferedFlow struct {
 	// Receiver.
 	expected   int64 // packets received in order
 	nacked     int64 // 1 + the packet that the last NACK named
-	nackPS     int64 // when the next may be sent
+	nackPS     int64 // earliest time of the next one
 	nackWaitPS int64
 
 	twinTCP
@@ -875,7 +875,7 @@ type bufferedPacket struct {
 	id      int32
 	flow    *bufferedFlow
 	number  int64 // data: its number in the flow, from 0; ACK: of the next expected packet
-	hop     int   // the hop that it waits for or has come over; of an ACK on the reverse path
+	hop     int   // the hop that it waits for or has crossed; of an ACK on the reverse path
 	ack     bool
 	nack    bool
 	marked  bool
@@ -883,8 +883,8 @@ type bufferedPacket struct {
 	sentPS  int64 // when the data packet left its host
 	wire    int64 // bytes
 	links   []simkernel.Telemetry
-	over    int32   // the link that it came over
-	answers []int64 // an ACK of TCP: the packets that it is for
+	over    int32   // the link on which it arrives
+	answers []int64 // an ACK of TCP: the packets that it acknowledges
 
 	label, metric, way uint32 // of balances: PLB's label; CONGA's metric and the place of the first switch's link
 	attempt            uint32

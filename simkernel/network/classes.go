@@ -58,13 +58,13 @@ type portClasses struct {
 	queues  []queue // of a switch's port
 	deficit [MaxClasses]int64
 	turn    int
-	granted bool // turn has got its quantum
+	granted bool // the current class has its quantum
 }
 
 // A queue is the queue of one class at a switch's port.
 type queue struct {
 	calendar.Fifo
-	came      []int32 // with PFC: the links that buf came over
+	came      []int32 // with PFC: the links on which the packets in buf arrived
 	leftBytes int64   // as port.leftBytes, for this queue
 	heldBytes int64   // as port.heldBytes, for this queue
 	marked    int64

@@ -150,7 +150,7 @@ func (x *frontier) settle() {
 // add adds the next flow of a batch.
 func (x *frontier) add(b *batch, f *newFlow) {
 	drop := b.keepRow - x.first
-	if drop > int64(len(x.endedPS))/2 { // ends of flows before it are not needed any more
+	if drop > int64(len(x.endedPS))/2 { // ends of flows before it are no longer needed
 		x.endedPS = x.endedPS[:copy(x.endedPS, x.endedPS[min(drop, int64(len(x.endedPS))):])]
 		x.first = b.keepRow
 	}

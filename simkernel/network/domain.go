@@ -65,7 +65,7 @@ type rules struct {
 	leastTickPS         int64  // from an ACK to the first tick of a timer that it starts
 	againMask           uint32 // bits of items that are set in a packet that is retransmitted
 	passMask, passNot   uint32 // packets with bits&passMask != passNot are counted in port.passes
-	lateMask, lateNot   uint32 // what packets with bits&lateMask != lateNot meet is counted between epochs
+	lateMask, lateNot   uint32 // counts of packets with bits&lateMask != lateNot are settled between epochs
 	tagMask             uint32 // bits of items for the balance
 	numberShift         uint8  // of items: where the number of a packet begins
 	fullBytes, ackBytes int64  // on the wire

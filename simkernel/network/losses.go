@@ -15,7 +15,7 @@ type Losses struct {
 	Sent      int64 // by hosts, retransmissions included
 	Delivered int64 // in order
 	Dropped   int64 // by switches
-	Discarded int64 // by receivers: out of order, or duplicate
+	Discarded int64 // by receivers: out of order or duplicate
 	Lost      int64 // on links that were down or lost packets, and where no route was left (Move)
 	Again     int64 // retransmissions
 	NACKs     int64 // sent by receivers
@@ -118,7 +118,7 @@ func (r *recovery) settle() {
 const (
 	stormRatio = 20
 	stormLeast = 10_000_000
-	stormSteps = 1024 // between two looks, which read the counters of all domains
+	stormSteps = 1024 // between two checks, which read the counters of all domains
 )
 
 // ErrStorm is the error of a simulation in which senders only retransmit lost packets.

@@ -52,7 +52,7 @@ type layout struct {
 	domainOf  []int32 // by node
 	ports     []port
 	portOf    []int32                // by link: its port
-	kinds     map[portKind]*portKind // by what is in them without classRules
+	kinds     map[portKind]*portKind // by a copy of the value without classRules
 	calendars []*calendar.Calendar   // by domain
 	mailed    calendar.Calendar      // stands for those of domains that another worker may be in: it has no room
 	stepPS    int64

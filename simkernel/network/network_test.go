@@ -191,7 +191,7 @@ func TestNetworkOfOneQueueIsTheLinkKernel(t *testing.T) {
 			p.SetWindow(1 + rng.Int64N(40_000))
 		}
 		if p.Transport.Traits().Timers {
-			p.SetWindow(1 << 30) // without bound: the two look at windows at other times
+			p.SetWindow(1 << 30) // without a limit: the two check windows at different times
 		}
 		c, e := oneQueue(rng, p)
 		k, err := linkcase.NewKernel(p)

@@ -9,7 +9,7 @@ import (
 type nic struct {
 	roundrobin.Ring
 	timerPS int64                   // no timer expires before
-	lookPS  int64                   // when the NIC is scheduled to look at its timers
+	lookPS  int64                   // when the NIC is scheduled to check its timers
 	classes []roundrobin.Ring       // with classes, instead of ring
 	delayed []calendar.Item         // of TCP: ACKs and when they are sent at the latest, by time
 	timers  calendar.MinHeap[timer] // of retransmissions

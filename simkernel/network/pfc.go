@@ -59,24 +59,24 @@ type pauser struct {
 	reserve   int64
 	headroom  int64
 	alpha     float64
-	pausing   bool  // the sender is to pause
+	pausing   bool  // the sender must pause
 	toldPS    int64 // when the frame arrives, at the earliest: frames keep their order where a delay falls
 
 	toggles  []calendar.Toggle // of the first class: of all, that have arrived, or will in the present window
 	asked    bool              // the last toggle began a pause
 	paused   bool
 	ignores  bool  // the watchdog has found a storm
-	lookPS   int64 // with paused and ignores: when the watchdog looks next
+	lookPS   int64 // with paused and ignores: next check of the watchdog
 	sincePS  int64
-	pausedPS int64 // sum of the pauses that are over
+	pausedPS int64 // sum of the ended pauses
 	storms   int64
 }
 
 // pausing is PFC in a domain.
 type pausing struct {
 	domain  *domain
-	merging bool      // what leaves is counted by settleLeaving
-	leaving []leaving // what has left and is not counted
+	merging bool      // settleLeaving counts packets that leave
+	leaving []leaving // packets that have left and are not counted
 }
 
 // A leaving is a packet of a class that arrived over a link and leaves the switch.
@@ -146,8 +146,8 @@ func (n *Network) Headroom(link Link) int64 {
 // packets.
 type Shortfall struct {
 	Node      int32
-	Share     float64 // of the headroom that it has
-	LeastSafe int64   // bytes from which on it holds all of it
+	Share     float64 // of its headroom
+	LeastSafe int64   // number of bytes from which on it has all of it
 }
 
 // Shortfalls returns the switches whose buffers are too small for the headroom of all their links, in the

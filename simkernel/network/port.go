@@ -42,7 +42,7 @@ const (
 	portWaits               // data or acks is not empty
 	portChanges             // its rate will change (Failures.Rates), or a pause will begin or end (pfc.go)
 	portPaused              // PFC has paused one of its classes
-	portQueues              // runPorts does not serve what finds it idle
+	portQueues              // runPorts does not serve packets that find it idle
 )
 
 // Counters describe the queue of a switch's port. Those of a NIC are 0.

@@ -16,7 +16,7 @@ type receiver struct {
 	highest   int64         // highest number received so far, of packets that were sent once
 	reordered int32         // number of those that arrived after one with a higher number (RFC 4737)
 	expected  int64         // packets received in order
-	nacked    int64         // 1 + the packet that the last NACK asked for
+	nacked    int64         // 1 + the packet that the last NACK requested
 	nackPS    int64         // when the next NACK for it may be sent
 	waitPS    int64         // between two NACKs for a packet
 	beyond    int64         // clocked by ACKs: 1 + the highest packet received

@@ -176,7 +176,7 @@ func traceOf(b *testing.B, n *Network, count int) *trace {
 }
 
 const (
-	lookNS      = 60  // to look at a neighbor's progress in another core's cache
+	lookNS      = 60  // to read a neighbor's progress in another core's cache
 	foreignItem = 1.4 // cost of an item of another worker's domain: measured, 50 ns instead of 36
 )
 

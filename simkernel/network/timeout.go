@@ -37,7 +37,7 @@ func (n *Network) timeoutPS(path []int32) int64 {
 		return max(recoverNS*simkernel.PSPerNS, recoverTrips*idlePS)
 	}
 	deepest := loneQueue(n.buffer.Alpha, n.buffer.SwitchBytes) + float64(n.buffer.ReservedBytes)
-	if n.classes != nil { // what others send before it may take longer still
+	if n.classes != nil { // earlier packets of others may take longer still
 		deepest = float64(n.buffer.SwitchBytes)
 	}
 	sum := 2 * float64(idlePS)

@@ -208,7 +208,7 @@ func (w *netTwin) arrive(port int32, k *twinPacket, nowPS int64) {
 	switch {
 	case k.ack && k.hop < 0: // home
 		f.acked += k.payload
-		if f.sent < f.sizeBytes { // later ACKs change nothing, and may not make a difference
+		if f.sent < f.sizeBytes { // later ACKs change nothing, and must not make a difference
 			f.sender.Tick(&w.params, nowPS)
 			f.sender.OnAck(&w.params, &simkernel.AckInfo{NowPS: nowPS, RTTPS: nowPS - k.sentPS, AckedBytes: f.acked,
 				SentBytes: f.sent, Marked: k.marked, Links: k.links})

@@ -29,7 +29,7 @@ type addressBook struct {
 	hosts   ranges[int32]
 	ids     map[string]int32
 	unclear map[string]string   // texts that may be several nodes, and why
-	rowOf   map[int32][2]string // of the hosts table, the first that names a switch: place, node
+	rowOf   map[int32][2]string // of the hosts table, the first row that names a switch: place, node
 	labels  ranges[[]label]
 	classes map[string]int32 // by the labels that apply
 	classOf []class

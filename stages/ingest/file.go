@@ -98,7 +98,7 @@ type Options struct {
 	// and node, Labels has cidr, port, service and vnet, or one of their other names. Addresses may be CIDRs,
 	// of which the longest match applies. An empty port matches any port.
 	Hosts, Labels string
-	LabelsFirst   bool // labels of the table win over those that the rows bring
+	LabelsFirst   bool // labels of the table take precedence over those of the rows
 	// Open returns the rows of a Parquet file.
 	Open func(t schema.Table, file string) schema.Batches
 	// Domains are suffixes that names may have or not: with example.com, web-7.example.com and web-7 are the

@@ -391,7 +391,7 @@ func rowIDs(f *FileStats) string {
 // checkCycles returns an error that names the flows of a cycle, if there is one. It holds the dependencies in
 // memory.
 func (in *Ingester) checkCycles(ctx context.Context, file string) error {
-	waits := map[int64][]int64{} // by flow: for what it waits and what is not followed yet
+	waits := map[int64][]int64{} // by flow: the flows that it waits for and that were not followed yet
 	var flows []int64
 	err := in.each(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+" ORDER BY flow_row, after_row",
 		func(rows *sql.Rows) error {

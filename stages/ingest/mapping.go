@@ -30,7 +30,7 @@ type Mapping struct {
 	// flow.
 	Records bool
 	Text    string // the whole file
-	Rows    string // Text but for notes: what says which rows it yields
+	Rows    string // text without notes, which determines the rows that it yields
 
 	reads   string // csv, words or json
 	names   []string
@@ -43,10 +43,10 @@ type Mapping struct {
 	mark    string     // of fields: the beginning of a header line; other lines that begin with # are comments
 	timed   bool       // of words: a time may stand before a row
 	each    [][]string // of JSON: the keys from the outermost list to that of the rows
-	note    [2]string  // a column, and what is said of a file where it has a number above 0
+	note    [2]string  // a column, and the note about a file in which it has a number above 0
 	numbers bool       // whole numbers of Parquet are numbers in source, too
 	query   string
-	foreign bool // not part of the program: its SQL is bounded by more than DuckDB
+	foreign bool // not part of the program: its SQL has more limits than DuckDB's
 }
 
 type mappingColumn struct {
@@ -326,7 +326,7 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	}
 	read := duckdb.ScanParquet(file)
 	columns, err := in.columns(ctx, "SELECT * FROM "+read)
-	var of duckdriver.Composite[[]string] // DuckDB has other names for columns that differ in capitals at most
+	var of duckdriver.Composite[[]string] // DuckDB renames columns whose names differ only in case
 	if err == nil {
 		err = in.query(ctx, "SELECT list(name) FROM parquet_schema("+duckdb.Quote(duckdb.EscapeGlob(file))+")", &of)
 	}
@@ -399,7 +399,7 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 	}
 	if missing := m.missing(has); missing != nil {
 		instead := ""
-		if m.Name == "" { // the hosts or the labels table, which mappings are not for
+		if m.Name == "" { // the hosts or the labels table, to which mappings do not apply
 			return nil, fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
 		}
 		for _, name := range Formats() {

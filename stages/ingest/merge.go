@@ -34,7 +34,7 @@ type MergeStats struct {
 	Reasons         []RejectCount `json:"reasons"`
 	Repeated        int64         `json:"-"` // of Merged: an earlier source has them
 	Corrections     []Correction  `json:"corrections,omitempty"`
-	Sampling        string        `json:"sampling,omitempty"` // what sampling leaves out, for the user
+	Sampling        string        `json:"sampling,omitempty"` // flows that sampling misses, for the user
 	Gaps            []Gap         `json:"gaps,omitempty"`     // of flow logs
 	Profile
 	Labels []LabelCount `json:"-"` // most bytes first

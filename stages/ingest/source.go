@@ -287,7 +287,7 @@ type lineParser struct {
 	m       *Mapping
 	started bool       // a header, a row or the number of rows was read
 	rows    bool       // a row was read
-	limit   int64      // the number of rows that the first line says; -1: it does not
+	limit   int64      // the number of rows that the first line states; -1: none
 	ended   bool       // the line that ends the rows was read
 	split   splitter   // of the last header
 	layouts [][]string // the headers that differ
@@ -497,7 +497,7 @@ func isName(field string, of []string) bool {
 	if len(field) == 0 || field[0] >= '0' && field[0] <= '9' {
 		return false
 	}
-	isLong := func(name string) bool { return len(name) <= len(field) } // columnName shortens fields at most
+	isLong := func(name string) bool { return len(name) <= len(field) } // columnName never lengthens fields
 	return slices.ContainsFunc(of, isLong) && slices.Contains(of, columnName(field))
 }
 
@@ -552,7 +552,7 @@ func csvSplitter(header string) (separator byte, split splitter) {
 
 type lineReader struct {
 	r       *bufio.Reader
-	line    []byte // without its end; of one that is too long, the beginning
+	line    []byte // without its line end; the beginning of a line that is too long
 	long    bool
 	number  int64
 	openEnd bool  // the last line has no end

@@ -75,7 +75,7 @@ type Flow struct {
 type Finding struct {
 	Flows      int64   // that take part in contradictions of more than MaterialShare
 	WorstNS    int64   // the largest contradiction
-	WorstShare float64 // the largest contradiction relative to the longest FCT of those that it can be due to
+	WorstShare float64 // the largest contradiction relative to the longest FCT that it can be due to
 	WorstLink  int32   // of WorstShare; -1: no contradiction
 	WorstRow   int64   // a flow with that slowdown
 }
@@ -144,7 +144,7 @@ func (c *Checker) Begin(flows []Flow) error {
 	}
 	c.lastNS = lastNS
 	c.flows += int64(len(flows))
-	if c.late != nil { // first, since it takes the longest
+	if c.late != nil { // first, because it takes longest
 		c.check(flows, c.late.add)
 	}
 	c.check(flows, c.early.add)
@@ -289,7 +289,7 @@ type lateCheck struct {
 	trip   trip
 	links  []presence
 	flows  []pending
-	free   []int32 // places of flows that are over
+	free   []int32 // places of flows that have ended
 	events heap[event]
 	found  Finding
 }
@@ -303,7 +303,7 @@ type pending struct {
 	cycle, parts int64
 	crossings    int   // links at which other flows are present
 	counted      int32 // the hop at which the flow is known to send; -1: none
-	stopped      bool  // its last packets are on the way
+	stopped      bool  // its last packets are in flight
 	epoch        uint32
 }
 
@@ -476,11 +476,11 @@ type presence struct {
 	horizon int64 // their max D, or more
 	sincePS int64 // since when the link is certainly sending; -1: it may be idle
 
-	busyPS           int64 // for how long it has certainly been sending
+	busyPS           int64 // time for which it has certainly been sending
 	beganPS, endedPS int64 // to send the packets of all flows that have started, that are over
 	least            int64 // of busyPS - endedPS
 
-	excess  int64 // of busyPS over what there was to send, while flows are counted
+	excess  int64 // excess of busyPS over the time for the available packets, while flows are counted
 	most    int64 // flows counted when there was excess
 	longest pending
 }

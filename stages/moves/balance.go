@@ -55,7 +55,7 @@ func ParseHash(text string) (string, error) {
 	return text, nil
 }
 
-type rule struct{ which, balance string } // which: a kind of switch (tor) or a pattern of names (leaf*)
+type rule struct{ which, balance string } // a selector: a kind of switch (tor) or a pattern of names (leaf*)
 
 func (r rule) fits(v topology.Node) bool {
 	return v.Kind != topology.KindHost && (v.Kind == r.which || topology.MatchPattern(r.which, v.Name))

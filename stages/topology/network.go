@@ -377,7 +377,7 @@ const (
 	FaultRange         FaultKind = "range"         // a number outside the limits
 	FaultRole          FaultKind = "role"          // an unknown kind of node
 	FaultStatus        FaultKind = "status"        // an unknown status, or not a network cable
-	FaultUnknownNode   FaultKind = "unknown-node"  // an end of a cable that is no known node
+	FaultUnknownNode   FaultKind = "unknown-node"  // an end of a cable that is not a known node
 	FaultUncabled      FaultKind = "uncabled"      // a host without a cable
 	FaultNoHost        FaultKind = "no-host"       // no node is a host
 	FaultUnknownSpeed  FaultKind = "unknown-speed" // a cable without a speed

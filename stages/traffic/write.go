@@ -309,7 +309,7 @@ type cursor[T any] struct {
 	rows  []T
 	batch arrow.Record // of rows; nil: none
 	at    int
-	row   *T // the current row, nil if it is used up
+	row   *T // the current row, or nil if it is used up
 	ended bool
 }
 

@@ -50,7 +50,7 @@ type coverageCount struct {
 	draws     int
 	intervals int     // draws that have an interval
 	hits      int     // intervals that contain the mean of the draws
-	hitsDrawn int     // the same of intervals by the drawn delays alone
+	hitsDrawn int     // intervals from the drawn delays alone that contain the mean
 	width     float64 // sum of the intervals' widths, relative to their estimates
 }
 

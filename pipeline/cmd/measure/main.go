@@ -31,7 +31,7 @@ import (
 // A measurement is a page of results and the function that measures them.
 type measurement struct {
 	name    string
-	args    string // what the arguments are; "" for none
+	args    string // meaning of the arguments; "" for none
 	summary string
 	run     func(ctx context.Context, b *bench)
 }
@@ -149,8 +149,8 @@ type bench struct {
 	short, write    bool
 	args            []string
 	records         string   // of the paper
-	minutes         float64  // after which the paper begins nothing; 0: no limit
-	missing         []string // what the paper leaves out without the shared folder
+	minutes         float64  // time after which the paper begins nothing; 0: no limit
+	missing         []string // sections that the paper omits without the shared folder
 
 	tmp       string
 	out       strings.Builder // the Markdown that was printed

@@ -75,7 +75,7 @@ type paperEstimate struct {
 	Cases       int64                  `json:"cases"`
 	Sizes       map[string]percentiles `json:"sizes"`           // slowdown, by size bin and "all"
 	Services    map[string]percentiles `json:"services"`        // by service
-	Errors      map[string]percentiles `json:"errors"`          // against ns-3, by size bin; nil without
+	Errors      map[string]percentiles `json:"errors"`          // relative to ns-3, by size bin; nil without
 	Tails       map[string][]float64   `json:"tails,omitempty"` // slowdown at tailQuantiles, by size bin
 }
 
@@ -266,7 +266,7 @@ type publishedScenario struct {
 	id                          int
 	matrix, sizes, oversub      string
 	sigma, asked, load, topLoad float64
-	independent, clustered      float64 // errors of p99 against ns-3
+	independent, clustered      float64 // errors of p99 relative to ns-3
 }
 
 // published returns the paper's errors, by id.

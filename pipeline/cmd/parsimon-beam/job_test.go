@@ -73,7 +73,7 @@ func digests(t *testing.T, dir string) map[string]string {
 			continue
 		}
 		columns := "*"
-		if table.Name == schema.LinkStats.Name { // where a result comes from, which differs
+		if table.Name == schema.LinkStats.Name { // columns in which results differ between runs
 			columns = "* EXCLUDE (cached)"
 		}
 		const digest = "SELECT count(*), sum(hash(t)::HUGEINT)::VARCHAR FROM (SELECT %s FROM %s) t"

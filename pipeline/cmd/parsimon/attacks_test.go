@@ -100,7 +100,7 @@ func TestOutputs(t *testing.T) {
 		os.Symlink(filepath.Join(r.lake, "flows", "new.html"), at("inside"))); err != nil {
 		t.Fatal(err)
 	}
-	must(t, append(report, at("tonight"))...) // to what is not there yet
+	must(t, append(report, at("tonight"))...) // to a file that does not exist yet
 	if _, err := os.Stat(at("new.html")); err != nil {
 		t.Error(err)
 	}

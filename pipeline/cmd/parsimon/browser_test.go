@@ -44,7 +44,7 @@ type tab struct {
 	ctx      context.Context
 	mu       sync.Mutex
 	console  []string // messages and exceptions
-	requests []string // addresses, but for those of the page itself and of data within it
+	requests []string // addresses, except those of the page itself and of data within it
 }
 
 // openTab opens a file in a fresh Chromium window of the given size.

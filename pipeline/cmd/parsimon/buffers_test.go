@@ -21,7 +21,7 @@ type bufferCase struct {
 	gbps     float64 // of a host
 	load     float64
 	sizes    func(rng *rand.Rand) float64
-	incast   int // so many hosts send incastKB each to one, twice
+	incast   int // this many hosts send incastKB each to one host, twice
 	incastKB int64
 	switches string
 	kind     string // of the transport

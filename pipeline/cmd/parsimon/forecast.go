@@ -20,7 +20,7 @@ type prediction struct {
 	Name       string `json:"name"`
 	*pipeline.Forecast
 	Cores       int   `json:"cores"`
-	MemoryBytes int64 `json:"memory_bytes"` // --memory-limit, to which a run keeps
+	MemoryBytes int64 `json:"memory_bytes"` // --memory-limit, which a run obeys
 }
 
 // predict writes what a run is expected to take. It generates and routes the flows in a temporary lake, which

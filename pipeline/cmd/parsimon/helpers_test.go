@@ -160,7 +160,7 @@ func tinyLake(t *testing.T) tinyRun {
 		}
 		r := tinyRun{lake: filepath.Join(sharedDir, "lake"), scenario: filepath.Join(sharedDir, "tiny.yaml")}
 		writeFiles(t, map[string]string{r.scenario: tinyText})
-		var out, log bytes.Buffer // the lake has views, for whichever test makes it
+		var out, log bytes.Buffer // the lake has views, for any test that makes it
 		code := newEnv(&out, &log).main(t.Context(),
 			[]string{"run", r.scenario, "--lake", r.lake, "--passes", "2", "--quiet"})
 		if code != exitOK {

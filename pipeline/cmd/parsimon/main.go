@@ -48,7 +48,7 @@ const (
 	exitGate      = 3 // a condition of --fail-if is true
 	exitBusy      = 4 // another process works on the scenario or workload
 	exitDamaged   = 5 // files of the lake are damaged
-	exitPartial   = 6 // done, but for sources that cannot be read
+	exitPartial   = 6 // done, except for sources that cannot be read
 	exitInterrupt = 130
 )
 

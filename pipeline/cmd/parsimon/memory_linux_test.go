@@ -102,7 +102,7 @@ func peakOf(t *testing.T, args []string) (peak int64, log string) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = c.Wait() // whether it fails is for the tests of each command
+		_ = c.Wait() // the tests of each command check whether it fails
 	}()
 	for {
 		select {

@@ -87,7 +87,7 @@ type settingFlag struct {
 	flag  string
 	key   string
 	kind  string // of the value, as help shows it
-	alone string // what the flag stands for without a value; empty: it needs one
+	alone string // value of the flag if none is given; empty: a value is required
 	usage string
 }
 

@@ -93,7 +93,7 @@ func tourStages(run *pipeline.Estimation) ([]tourStage, error) {
 				rows += f.Rows
 			}
 			if rows == 0 {
-				continue // such as rejects of a workload that has none
+				continue // such as rejects of a workload without rejects
 			}
 			r := reports[pass{s.Name, s.Pass}]
 			stages = append(stages, tourStage{

@@ -42,7 +42,7 @@ type Calendar struct {
 // WindowWork is the work of a domain in a window.
 type WindowWork struct {
 	Arrivals []Arrival // at its ports
-	Ports    *PortSet  // that may have something to send; ports without work do no harm
+	Ports    *PortSet  // ports that may have something to send; ports without work do no harm
 }
 
 // A PortSet is a set of ports of a domain. Bit u % 64 of bits[u / 64] is port u. If bits[i] is not 0, bit i %

@@ -24,7 +24,7 @@ import (
 //
 // All packets of a flow are full but the last, so that the size on the wire follows from the flags.
 type Item struct {
-	AtPS int64  // when it is at the port: wholly received by the port's node
+	AtPS int64  // when the port's node has received all of it
 	Hop  int32  // its place on the data path (ACKs: on the reverse): an index of the network's hop entries
 	Bits uint32 // see above
 }
@@ -82,7 +82,7 @@ func (it *Item) PauseOf() Toggle {
 type Arrival struct {
 	Item
 	Port int32
-	Link int32 // the link that it comes over: the order of items with equal times
+	Link int32 // the link on which it arrives: the order of items with equal times
 }
 
 // These are the links of arrivals that cross no link.

@@ -106,7 +106,7 @@ func (s *Sorter) groupPorts(arrivals []Arrival, work *PortSet) {
 			for ports[k] = 0; word != 0; word &= word - 1 {
 				u := int32(k*64 + bits.TrailingZeros64(word))
 				count := ends[u]
-				host := (s.first - 1 - u) >> 31 // all bits of host are set if it is one
+				host := (s.first - 1 - u) >> 31 // all bits of host are set for a host
 				ends[u] = at
 				g := min(count, DueHosts-1)&(grouped|host) + DueHosts&host
 				due[next[g]] = DuePort{u, at}

@@ -20,7 +20,7 @@ import (
 type Link struct {
 	Src, Dst int32
 	Work     float64 // of its sending end, and what passes between domains if its ends are in two
-	AheadPS  int64   // a domain can be simulated that far ahead of one from which the link comes
+	AheadPS  int64   // a domain can be simulated this far ahead of the one from which the link comes
 }
 
 // mostUneven is the maximum work of a domain relative to the mean.

@@ -32,12 +32,12 @@ const (
 	epochSteps    = 64                     // at most
 	balanceEvery  = 20 * epochWork         // items
 	unbalanced    = 1.1                    // most work of a worker over the mean, to redistribute domains
-	looksAtOnce   = 128                    // looks for work, before a worker takes the last domain of another one
+	looksAtOnce   = 128                    // checks for work before a worker takes the last domain of another one
 	spinFor       = 200 * time.Microsecond // before a waiting worker sleeps
 	progressEvery = 1 << 18                // items
 	trialFor      = 15 * time.Millisecond  // a period: several time slices of an operating system
 	trialsBetween = 4                      // periods, at least
-	trialCost     = 0.005                  // share of the time that trials take at most
+	trialCost     = 0.005                  // maximum share of the time that trials take
 	leastGain     = 0.05                   // logarithm of the ratio of two rates that changes the number of workers
 	mostGain      = 0.25                   // limit of what one trial counts: another process may have used its core
 )
@@ -72,7 +72,7 @@ type Pool struct {
 type choice struct {
 	owned        [][]int32 // by worker: the domains that it takes first
 	work         []int64   // by domain: since the last balance
-	active       int       // how many workers take part
+	active       int       // number of workers that take part
 	sinceBalance int64     // items
 	unreported   int64     // items since the last call of Progress
 	trial        trial

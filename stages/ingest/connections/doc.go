@@ -75,7 +75,7 @@ type Gap struct{ FromNS, ToNS int64 }
 // Sampled describes the flows of which packets were sampled.
 type Sampled struct {
 	Flows       int64
-	SampleBytes float64 // bytes that one sampled packet stands for
+	SampleBytes float64 // bytes that one sampled packet represents
 	// Missing is a lower bound of the number of flows without a sampled packet, from the numbers of flows
 	// with one and with two (A. Chao, "Nonparametric estimation of the number of classes in a population",
 	// 1984).

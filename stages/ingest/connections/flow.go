@@ -21,7 +21,7 @@ type flow struct {
 
 // chosen identifies the records that the bytes of a flow come from.
 type chosen struct {
-	observer int32 // that counted the most bytes; noValue: all of them sampled packets
+	observer int32 // the one that counted the most bytes; noValue: all of them sampled packets
 	class    class
 	byStep   bool // each interval has those of the observer that counted the most in it
 }

@@ -35,7 +35,7 @@ type Sorter[T any] struct {
 	order Order[T]
 	dir   string
 	limit int     // rows in memory
-	rows  [][]T   // blocks of blockRows rows, but for the last one
+	rows  [][]T   // blocks of blockRows rows, except for the last one
 	held  int     // rows in memory now
 	keys  []place // of rows, sorted; empty: rows were added since
 	file  *os.File

@@ -74,11 +74,11 @@ type listings struct {
 
 // A cable has all listings of the same two ends, and the properties that result from them.
 type cable struct {
-	draftCable            // whose bandwidth is 0 and delay -1 where nothing says it
+	draftCable            // whose bandwidth is 0 and delay -1 if nothing states it
 	seen       []*listing // the first defines the direction
 	a, b       end
-	sharedPort bool // another cable has one of its ports, and they are no lanes of a breakout
-	oneSided   bool // one end alone reports it, and that is repaired
+	sharedPort bool // another cable has one of its ports, and they are not lanes of a breakout
+	oneSided   bool // only one end reports it, and that is repaired
 	lanes      int  // of a breakout
 	members    int  // of the LAG of which it is the first member that the list proves
 }
@@ -99,12 +99,12 @@ type assembler struct {
 	*listings
 	*draft
 	cables   []*cable
-	bothEnds bool              // every cable is to be listed from both ends
+	bothEnds bool              // every cable must be listed from both ends
 	ports    map[end][]*cable  // by port: the cables that end there
-	spelling map[string]string // by the name of a device in lower case: its one spelling
-	bare     map[string]string // the same by the name without its domain; empty where several have it; nil until needed
+	spelling map[string]string // by the name of a device in lower case: its only spelling
+	bare     map[string]string // the same by the name without its domain; empty if several have it; nil until needed
 	lags     []*cable          // link aggregation groups
-	leaves   map[string]int    // by device: its neighbours with one cable; nil until it is needed
+	leaves   map[string]int    // by device: its neighbors with one cable; nil until it is needed
 }
 
 // managementPort matches management ports of switches. It applies only to devices with several ports that

@@ -116,7 +116,7 @@ type cablingReader struct {
 	joined  bool // there is no column of ports beside one of devices: a cell may be DEVICE:PORT
 	inPorts bool // there are columns of ports only: a cell must be DEVICE:PORT
 	cables  []listedCable
-	side    map[end]string // of ports of patch panels, front or rear, where the list has the types of ends
+	side    map[end]string // of ports of patch panels, front or rear, if the list has the types of ends
 }
 
 // A listedCable is a row of the list. One row may list several cables.

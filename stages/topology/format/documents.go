@@ -21,7 +21,7 @@ type Generated struct {
 	Nodes  []topology.Node // hosts, then switches, by id from 0
 	Cables []topology.Cable
 	of     tree.Field
-	at     []tree.Field // where a graph's nodes and then its cables stand
+	at     []tree.Field // places of a graph's nodes and then of its cables
 }
 
 // GeneratedKeys are the readers of the keys of Generated. They append to the network and, if check is true,

@@ -53,7 +53,7 @@ func ParseRepair(text string) (topology.FaultKind, error) {
 // A Fault is an error of a topology.
 type Fault struct {
 	File string             `json:"file"`
-	Line int                `json:"line"` // from 1; the row of a Parquet file; 0 where the whole file is to blame
+	Line int                `json:"line"` // from 1; the row of a Parquet file; 0 if the whole file is at fault
 	Text string             `json:"text"`
 	Kind topology.FaultKind `json:"kind"`
 }
@@ -100,7 +100,7 @@ type draft struct {
 	gone     map[string]bool // devices that they match
 	cut      int             // cables of these
 	notes    []note
-	infers   bool // which nodes are hosts, unless options say it
+	infers   bool // the nodes that are hosts, unless options state it
 	unmerged int  // cables that are not in cables because they are parallel to one
 }
 
@@ -170,8 +170,8 @@ func (d *draft) repair(at place, kind topology.FaultKind, format string, args ..
 
 // A note tells the user about an inference or a default, to be confirmed.
 type note struct {
-	text  string // with %s for how many things
-	thing string // empty: the text is all
+	text  string // with %s for the number of things
+	thing string // empty: the text is complete
 	n     int
 }
 
@@ -401,7 +401,7 @@ func (d *draft) islands() (list [][]int) {
 	}
 	lowest, number := joined(len(d.nodes), cables), numbering[int32]{}
 	for i, v := range d.nodes {
-		k := number.of(lowest[at[v.ID]]) // of two nodes with one id the cables are those of the last
+		k := number.of(lowest[at[v.ID]]) // if two nodes have one id, the cables belong to the last
 		if int(k) == len(list) {
 			list = append(list, nil)
 		}

@@ -150,7 +150,7 @@ type Loaded struct {
 	Format   string            `json:"format"`
 	Files    []string          `json:"files"`
 	Notes    []string          `json:"notes"` // what was inferred, which defaults apply, and what was repaired
-	Network  *topology.Network `json:"-"`     // nil where faults other than islands remain
+	Network  *topology.Network `json:"-"`     // nil if faults other than islands remain
 	// Repaired counts the repairs, by kind. It is not nil.
 	Repaired map[topology.FaultKind]int `json:"repaired"`
 	Settings []SwitchSettings           `json:"settings"` // SONiC only
@@ -272,7 +272,7 @@ func glob(dir string, patterns ...string) (files []string, err error) {
 type source struct {
 	path  string
 	files []string
-	data  map[string][]byte // their content; nil where they are read
+	data  map[string][]byte // their content; nil if they are read
 	err   error             // why a file cannot be read
 }
 

@@ -19,8 +19,8 @@ type plan struct {
 	*assembler
 	ends      [][2]int32 // by cable: indexes in devices
 	adjacent  [][]int32  // by device: its neighbours
-	nics      []int      // by device: its ports that are named like those of a host; -1 where another is not
-	level     []int      // by device: cables to the nearest host; -1 where none is reached
+	nics      []int      // by device: its ports that are named like those of a host; -1 if another is not
+	level     []int      // by device: cables to the nearest host; -1 if none is reached
 	top       int        // the highest level of a device in a tier
 	pod, rack []int32    // by device; -1: none
 	numeric   bool       // device names are ids

@@ -123,7 +123,7 @@ func (r *cablingReader) followPanels() {
 	order := slices.SortedFunc(maps.Keys(at), func(a, b panelPlace) int {
 		return cmp.Or(topology.CompareNatural(a.panel, b.panel), topology.CompareNatural(a.number, b.number))
 	})
-	into := map[*listedCable]*listedCable{} // cables that are part of another, or left out
+	into := map[*listedCable]*listedCable{} // cables that are part of another, or omitted
 	followed := 0
 	for _, place := range order {
 		if r.followPlace(place, at[place], into) {

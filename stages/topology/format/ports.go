@@ -9,7 +9,7 @@ import (
 // A portFamily is a kind of port, such as 100-gigabit Ethernet, with the names that vendors use for it.
 type portFamily struct {
 	name string
-	bps  int64 // what the name says about the speed; 0: nothing
+	bps  int64 // the speed that the name implies; 0: none
 	// spellings are in lower case, without dashes, and end before the first digit.
 	spellings []string
 }

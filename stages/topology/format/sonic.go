@@ -79,11 +79,11 @@ type sonicSwitch struct {
 	name      string
 	kind      string
 	at        place
-	ports     map[string]listing // whose ends are not set
+	ports     map[string]listing // links whose ends are not set
 	alias     map[string]string  // alias → port
-	heard     map[string]bool    // ports at which LLDP has found a neighbour
+	heard     map[string]bool    // ports at which LLDP has found a neighbor
 	neighbors []sonicNeighbor
-	listed    bool // the configuration lists neighbours: those of LLDP do not count
+	listed    bool // the configuration lists neighbors, so those of LLDP do not count
 }
 
 // A sonicNeighbor is a cable as listed by a switch. Speed 0 means the speed of the port.
@@ -461,7 +461,7 @@ type TakenSetting struct {
 	Key    string `json:"key"` // TABLE|object|field
 	File   string `json:"file"`
 	Line   int    `json:"line"`
-	Number int64  `json:"-"` // the value, where it has a unit
+	Number int64  `json:"-"` // the value, if it has a unit
 	// Object has all numbers of the object that has the value, by field.
 	Object map[string]int64 `json:"-"`
 }
@@ -678,7 +678,7 @@ func (d *draft) numberMaps(f tree.Field, maxKey, maxValue int) map[string]map[in
 				d.bad(item, "the key must be 0 to %d", maxKey)
 				continue
 			}
-			to := 0 // also where it is bad
+			to := 0 // even if it is invalid
 			d.take(tree.ReadInt(&to, 0, maxValue)(item))
 			all[name][from] = to
 		}

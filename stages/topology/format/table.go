@@ -24,7 +24,7 @@ import (
 
 // A column is a meaning, with the headers that it may have.
 type column struct {
-	names    []string // headers of this meaning, normalised; the first is the documented one
+	names    []string // headers of this meaning, normalized; the first is the documented one
 	required bool
 	// several allows a table to have several of the headers. The first of names then applies. Otherwise a
 	// second one is a fault, because either could be intended.
@@ -35,7 +35,7 @@ type column struct {
 type table struct {
 	*draft
 	file    string
-	headers []string // normalised: lower case, with _ between words
+	headers []string // normalized: lower case, with _ between words
 	column  map[string]int
 	rows    [][]string
 	bytes   int      // of the rows of a Parquet file, which can have many in little space

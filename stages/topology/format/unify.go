@@ -149,7 +149,7 @@ func (s *assembler) known(name string) string {
 // unifyPorts gives each port of a device one spelling, which is the first. In LLDP, both the device and its
 // neighbor list a port, and their spellings may differ.
 func (s *assembler) unifyPorts() {
-	first := map[end]string{} // by device and normalised name
+	first := map[end]string{} // by device and normalized name
 	renamed := map[end]string{}
 	unify := func(e *end) {
 		e.port = knownPort(e.port)

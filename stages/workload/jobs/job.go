@@ -47,7 +47,7 @@ import (
 
 // A Job runs several iterations on ranks. It has either Steps or Training.
 type Job struct {
-	ID         int       `json:"id"` // its place in the scenario, whichever other jobs run
+	ID         int       `json:"id"` // its place in the scenario, regardless of the jobs that run
 	Name       string    `json:"name"`
 	Hosts      []int32   `json:"hosts"` // by rank, each once
 	StartNS    int64     `json:"start_ns"`
@@ -68,7 +68,7 @@ type Flow struct {
 	Src, Dst  int32
 	Bytes     int64
 	Iteration int32
-	Kind      string // compute, or what is sent: gradients, activations, a collective, …
+	Kind      string // compute, or the data that is sent: gradients, activations, a collective, …
 	After     []int64
 	StartNS   int64 // of a trace: it does not start before
 	DelayNS   int64 // from the delivery of the last of After, flows of the job from 0, to the start
@@ -147,8 +147,8 @@ type generator struct {
 	iteration int32
 	startNS   int64
 	all       []int         // ranks
-	tail      [][]int64     // by rank: what its next operation waits for
-	first     map[int]int64 // by rank: the first of what it sends of a chunk
+	tail      [][]int64     // by rank: the flows that its next operation waits for
+	first     map[int]int64 // by rank: the first flow that it sends of a chunk
 }
 
 func (g *generator) add(f *Flow) int64 {
@@ -410,7 +410,7 @@ func (g *generator) rounds(kind string, group []int, after [][]int64, n int,
 				next[i], next[to], sends[i] = append(next[i], f), append(next[to], f), true
 			}
 		}
-		for i := range group { // what a rank sent came after all that it had waited for
+		for i := range group { // the flows of a rank followed all that it had waited for
 			if !sends[i] {
 				next[i] = slices.Concat(after[i], next[i])
 			}

@@ -129,7 +129,7 @@ func (p *player) join(all []int, group string, ranks int) error {
 		}
 	}
 	run := *first.collective
-	if run.Kind == "all-gather" { // a trace says what a rank has before it
+	if run.Kind == "all-gather" { // a trace states the bytes that a rank has before it
 		run.Bytes *= int64(len(all))
 	}
 	if err := run.Check(len(all)); err != nil {

@@ -26,14 +26,14 @@ type Trace struct {
 type op struct {
 	kind          opKind
 	oneSided      bool  // of a send: without a receive
-	rank, peer    int   // peer: to whom a message goes or from whom it comes
+	rank, peer    int   // peer: the receiver or the sender of a message
 	bytes, tag    int64 // of a message
 	durationNS    int64 // of a computation
 	startNS       int64 // before which it does not begin
 	after, starts []int
 	collective    *Collective
 	group         string // of a collective: the name of its ranks
-	at            string // where it stands, for errors
+	at            string // its place in the file, for errors
 }
 
 type opKind int
@@ -47,7 +47,7 @@ const (
 
 // memory limits the memory of the operations and dependencies of a trace.
 type memory struct {
-	limit, used int64 // bytes; a limit of 0 is none
+	limit, used int64 // bytes; 0: no limit
 }
 
 // These are the bytes that an operation and a dependency use, including the nodes and lists that Flows
