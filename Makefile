@@ -111,7 +111,7 @@ FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/fo
 	stages/topology/format:FuzzMinigraph stages/topology/format:FuzzNS3 stages/topology/format:FuzzHtsim \
 	stages/topology/format:FuzzGraphML stages/topology/format:FuzzGML stages/topology/format:FuzzRows \
 	stages/topology/format:FuzzSuzieQ pipeline/scenario:FuzzLoadScenario pipeline/lake:FuzzManifest \
-	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/cmd/parsimon:FuzzParseLinkCase \
+	pipeline/lake:FuzzState pipeline/cache:FuzzPack pipeline/bundle:FuzzUnpack pipeline/cmd/parsimon:FuzzParseLinkCase \
 	stages/linksim:FuzzBlocks queries/duckdb:FuzzLock simkernel/linkcase:FuzzKernelAgainstTwin \
 	stages/workload/jobs:FuzzTrace
 fuzz: setup ## fuzz every target (FUZZTIME=30s each)

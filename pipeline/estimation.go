@@ -45,6 +45,20 @@ func (e *Estimation) Variant() Variant { return e.variant }
 // Plan returns the plan of the variant.
 func (e *Estimation) Plan() engine.Plan { return e.planner(e.variant).plan() }
 
+// Tables returns the tables that the plan writes, each once, without temporary ones.
+func (e *Estimation) Tables() (tables []schema.Table) {
+	written := map[string]bool{}
+	for _, s := range e.Plan() {
+		for _, t := range s.Writes {
+			if !t.Temporary && !written[t.Name] {
+				written[t.Name] = true
+				tables = append(tables, t)
+			}
+		}
+	}
+	return tables
+}
+
 // planner returns the planner for the stages of a variant.
 func (e *Estimation) planner(v Variant) *planner {
 	return newPlanner(e.Model, v, e.Settings, e.source)

@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"pipeline/summary": append(below, "pipeline", "pipeline/engine"),
 	"pipeline/whatif": append(below, "pipeline", "pipeline/summary", "pipeline/scenario", "pipeline/engine",
 		"pipeline/sampling"),
+	"pipeline/bundle":   append(below, "pipeline", "pipeline/workloads"),
 	"pipeline/sampling": append(below, "pipeline", "pipeline/summary", "pipeline/engine", "pipeline/sampling/windows"),
 	"pipeline/cmd": {
 		"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets",

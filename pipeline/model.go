@@ -153,11 +153,16 @@ func ReadSpec(l *lake.Lake, id lake.ScenarioID) (spec Spec, err error) {
 	case spec.ScenarioID != id:
 		return spec, fmt.Errorf("%s/%s is the spec of scenario %q, not of %s", l.Path(), path, spec.ScenarioID, id)
 	}
-	err = spec.Params.Validate()
-	if err == nil && !spec.Switches.IsZero() {
-		err = spec.Switches.Validate(&spec.Params)
+	return spec, spec.checkConstants()
+}
+
+// checkConstants checks the constants of the transport and of the switches.
+func (s *Spec) checkConstants() error {
+	err := s.Params.Validate()
+	if err == nil && !s.Switches.IsZero() {
+		err = s.Switches.Validate(&s.Params)
 	}
-	return spec, err
+	return err
 }
 
 // Resolve finds the scenario that a user names by its id, its name, an alias, or a prefix of the id of at

@@ -3,8 +3,10 @@ package lake
 import (
 	"maps"
 	"math"
+	"os"
 
 	"parsimon/pipeline/lake/parquet"
+	"parsimon/schema"
 )
 
 // Limits of the values in tables. They are far above the values of any real scenario, and low enough that
@@ -29,6 +31,12 @@ var common = parquet.Bounds{
 	"chunk": {0, math.MaxInt32}, "members": {0, math.MaxInt32}, "bucket": {0, math.MaxInt32}, "n": {0, maxRow},
 	"link_id": {0, math.MaxInt32}, "first_link": {0, math.MaxInt32}, "representative": {0, math.MaxInt32},
 	"src": {0, math.MaxInt32}, "dst": {0, math.MaxInt32},
+}
+
+// ReadOutside streams files of one table that lie outside of any lake, whose content is not trusted. Values
+// that no lake can have are errors.
+func ReadOutside(t schema.Table, paths []string) schema.Batches {
+	return parquet.NewReader(t, os.Open, paths, nil, nil).Within(common)
 }
 
 // Network holds the number of links of a network and the number of flows of a scenario, for Within. 0: not

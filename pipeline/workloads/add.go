@@ -206,7 +206,7 @@ func (in *ingestion) merge(ctx context.Context, ingester *ingest.Ingester) error
 		return err
 	}
 	in.report.Repeated = stats.Repeated
-	m := Merged{MergeStats: stats, Next: in.state.Merge.Next, Version: mergeVersion}
+	m := Merged{MergeStats: stats, Next: in.state.Merge.Next, Version: MergeVersion}
 	if stats.RejectsFile != "" {
 		d, err := in.adopt(schema.Rejects, stats.RejectsFile, mergeRejects+m.Next)
 		if err != nil {

@@ -83,8 +83,8 @@ type Merged struct {
 	Version int `json:"version,omitempty"`
 }
 
-// mergeVersion is raised if the same records produce other flows, or if the content of the state changes.
-const mergeVersion = 11
+// MergeVersion is raised if the same records produce other flows, or if the content of the state changes.
+const MergeVersion = 11
 
 // A Chunk describes one data file of table flows and its file of table link_loads.
 type Chunk struct {
@@ -96,7 +96,7 @@ type Chunk struct {
 // described reports whether the merge has a complete Chunk for every data file.
 func (m *Merged) described() bool {
 	n := len(m.Chunks)
-	return m.Version == mergeVersion && n > 0 && len(lake.FilesOf(m.Files, schema.Flows)) == n &&
+	return m.Version == MergeVersion && n > 0 && len(lake.FilesOf(m.Files, schema.Flows)) == n &&
 		len(lake.FilesOf(m.Files, schema.LinkLoads)) == n
 }
 

@@ -63,6 +63,7 @@ func (e *env) commands() []command {
 		{"validate", groupEstimate, 0, 0, true, &validateVerb{env: e}, cobra.NoFileCompletions},
 		{"query", groupRead, 0, 1, false, &queryVerb{env: e}, completeQuestions},
 		{"report", groupRead, 1, 1, false, &reportVerb{env: e}, scenarios},
+		{"export", groupRead, 1, 1, false, &exportVerb{env: e}, scenarios},
 		{"schema", groupRead, 0, anyNumber, false, &schemaVerb{env: e}, completeTables},
 		{"publish", groupRead, 1, 1, false, e.publisher("publish", &publishing.Options{}), nil},
 		{"pull", groupInput, 2, 2, false, e.publisher("pull", &publishing.PullOptions{}), nil},

@@ -32,6 +32,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
 
+	"parsimon/pipeline/bundle"
 	"parsimon/pipeline/gate"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -49,6 +50,7 @@ const (
 	exitBusy      = 4 // another process works on the scenario or workload
 	exitDamaged   = 5 // files of the lake are damaged
 	exitPartial   = 6 // done, except for sources that cannot be read
+	exitOther     = 7 // done, but a bundle of another version has other rows
 	exitInterrupt = 130
 )
 
@@ -199,9 +201,14 @@ func (e *env) report(err error) int {
 // exitCode returns the exit code of an error. If the only error is that the reader of the answer has closed
 // its end of the pipe, as "head" does, the exit code is 0.
 func (e *env) exitCode(err error) int {
+	differs, _ := errors.AsType[*bundle.DifferenceError](err) // else nil
 	switch {
 	case err == nil:
 		return exitOK
+	case differs != nil && differs.OtherVersion:
+		return exitOther
+	case differs != nil:
+		return exitFailed
 	case errors.As(err, new(*gate.Error)):
 		return exitGate
 	case errors.Is(err, context.Canceled):

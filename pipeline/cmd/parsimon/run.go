@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/bundle"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/scenario"
@@ -56,6 +57,9 @@ func (v *runVerb) declare(f *pflag.FlagSet) {
 }
 
 func (v *runVerb) run(ctx context.Context, args []string) error {
+	if len(args) == 1 && bundle.Is(args[0]) {
+		return v.repeat(ctx, args[0])
+	}
 	ask, sampling, err := v.windows.ask()
 	switch {
 	case sampling && v.exact:
@@ -122,20 +126,9 @@ func (v *runVerb) estimateWindows(ctx context.Context, run *pipeline.Estimation,
 
 // answer writes the results of an estimate and judges its gates.
 func (v *runVerb) answer(ctx context.Context, run *pipeline.Estimation) error {
-	isText := v.form != "json"
-	result, failed := summary.Read(ctx, run, summary.Options{Gates: v.gates, Text: isText,
-		Services: !isText || v.metrics.file != ""})
+	result, people, failed := v.results(ctx, run)
 	if result == nil {
 		return failed
-	}
-	if v.metrics.file != "" {
-		if err := v.metrics.estimate(run, result); err != nil {
-			return err
-		}
-	}
-	people := &text.Answer{}
-	if isText {
-		people = result.Text()
 	}
 	if v.exact {
 		people.Linef("")
@@ -145,6 +138,29 @@ func (v *runVerb) answer(ctx context.Context, run *pipeline.Estimation) error {
 		}
 	}
 	return v.judged(v.stdout, result, people, failed)
+}
+
+// results reads the results of an estimate, and returns them with their text and the verdicts of the gates.
+// Without a result, failed is the error.
+func (v *runVerb) results(
+	ctx context.Context, run *pipeline.Estimation,
+) (result *summary.Result, people *text.Answer, failed error) {
+	isText := v.form != "json"
+	result, failed = summary.Read(ctx, run, summary.Options{Gates: v.gates, Text: isText,
+		Services: !isText || v.metrics.file != ""})
+	if result == nil {
+		return nil, nil, failed
+	}
+	if v.metrics.file != "" {
+		if err := v.metrics.estimate(run, result); err != nil {
+			return nil, nil, err
+		}
+	}
+	people = &text.Answer{}
+	if isText {
+		people = result.Text()
+	}
+	return result, people, failed
 }
 
 // begin opens a scenario for an estimate from its beginning.

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"parsimon/pipeline/bundle"
+)
+
+// A colleague gets one file, and runs it. The command says whether the rows are equal, also by its exit code,
+// and a second export writes the same bytes.
+func TestExportAndRunABundle(t *testing.T) {
+	r := copiedLake(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bundle.tar.zst")
+	again := filepath.Join(dir, "again")
+	exported := must(t, "export", r.id, "--lake", r.lake, "-o", file)
+	contains(t, exported, file, r.id, "variant flow-2", "digests of")
+	must(t, "export", r.id+"@flow-2", "--lake", r.lake, "-o", again)
+	one, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, err := os.ReadFile(again); err != nil || !bytes.Equal(one, two) {
+		t.Errorf("%v: two exports differ: %d and %d bytes", err, len(one), len(two))
+	}
+	other := filepath.Join(dir, "other")
+	text := must(t, "run", file, "--lake", other, "--workers", "1", "--cache", "off", "--quiet")
+	contains(t, text, "scenario "+r.id, "Rows beside those of "+file, "slowdowns", "equal")
+	if strings.Contains(text, "differs") {
+		t.Error(text)
+	}
+	var answer struct {
+		Variant string
+		Bundle  struct {
+			Equal  bool
+			Tables []struct{ Table, Result string }
+		}
+	}
+	out := must(t, "run", again, "--lake", other, "--quiet", "--format", "json")
+	err = json.Unmarshal([]byte(out), &answer)
+	if err != nil || !answer.Bundle.Equal || answer.Variant != "flow-2" || len(answer.Bundle.Tables) < 10 {
+		t.Errorf("%v: %+v", err, answer)
+	}
+}
+
+// A bundle states the whole scenario. A flag that changes it would compare two different things.
+func TestFlagsThatDoNotGoWithABundle(t *testing.T) {
+	r := copiedLake(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bundle")
+	lake := filepath.Join(dir, "lake")
+	must(t, "export", r.id, "--lake", r.lake, "-o", file)
+	for _, flag := range []string{
+		"--fail=1:2", "--seed=3", "--estimator=exact", "--dry-run", "--within=2%", "--exact",
+		"--transport=swift", "--topology=x", "--name=x",
+	} {
+		name, _, _ := strings.Cut(flag, "=")
+		args := []string{"run", file, "--lake", lake, flag}
+		mustFail(t, failure{exitUsage, name + " does not go with a bundle", args})
+	}
+	mustFail(t,
+		failure{exitUsage, "--lake is required", []string{"run", file}},
+		failure{exitUsage, "", []string{"export", "--lake", r.lake}},
+		failure{exitFailed, "no scenario", []string{"export", "nothing", "--lake", r.lake, "-o", file + "2"}},
+		failure{exitFailed, "nonsense", []string{"export", r.id + "@nonsense", "--lake", r.lake, "-o", file + "2"}},
+		failure{exitFailed, "exact", []string{"export", r.id + "@exact", "--lake", r.lake, "-o", file + "2"}},
+	)
+	for _, path := range []string{lake, file + "2"} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s was made", path)
+		}
+	}
+}
+
+// The rows of another version may differ. A script distinguishes this from rows that differ although nothing
+// explains it.
+func TestExitCodesOfBundles(t *testing.T) {
+	r := copiedLake(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bundle")
+	must(t, "export", r.id, "--lake", r.lake, "-o", file)
+	rewrite := func(name string, change func(m *bundle.Manifest)) string {
+		path := filepath.Join(dir, name)
+		rewriteBundle(t, file, path, change)
+		return path
+	}
+	differs := func(m *bundle.Manifest) { m.Tables[2].Digest = strings.Repeat("0", 32) }
+	older := func(m *bundle.Manifest) { m.MadeBy.Method = 1 }
+	for path, want := range map[string]struct {
+		code int
+		text string
+	}{
+		rewrite("same", differs): {exitFailed, "although the versions are equal"},
+		rewrite("older", func(m *bundle.Manifest) {
+			differs(m)
+			older(m)
+		}): {exitOther, "is of another version (method 1, here "},
+		rewrite("older, equal", older): {exitOK, "rows may differ"},
+	} {
+		code, out, log := parsimon(t, "run", path, "--lake", r.lake)
+		if code != want.code || !strings.Contains(log, want.text) {
+			t.Errorf("%s: exit %d, want %d and %q\n%s", path, code, want.code, want.text, log)
+		}
+		contains(t, out, "Rows beside those of")
+	}
+	damaged := filepath.Join(dir, "damaged")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, map[string]string{damaged: string(whole[:len(whole)/2])})
+	none := filepath.Join(dir, "none")
+	mustFail(t, failure{exitFailed, damaged + ": ", []string{"run", damaged, "--lake", none}})
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a damaged bundle made a lake")
+	}
+}
+
+// Flows of an ingested workload are in the bundle: the other lake has neither the logs nor the workload.
+func TestABundleOfAnIngestedWorkload(t *testing.T) {
+	dir := t.TempDir()
+	writeRack(t, dir)
+	writeFiles(t, map[string]string{filepath.Join(dir, "flows.csv"): "src,dst,size_bytes,start_ns,service\n" +
+		"0,1,1000,0,web\n1,2,50000,500,db\n0,2,1000,900,web\n"})
+	lake := filepath.Join(dir, "lake")
+	other := filepath.Join(dir, "other")
+	file := filepath.Join(dir, "bundle")
+	must(t, "ingest", filepath.Join(dir, "flows.csv"), "--format", "csv", "--topology", dir, "--lake", lake,
+		"--workload", "day", "--quiet")
+	must(t, "run", "--workload", "day", "--lake", lake, "--quiet")
+	must(t, "export", "day", "--lake", lake, "-o", file)
+	contains(t, must(t, "run", file, "--lake", other, "--quiet"), "slowdowns", "equal")
+}
+
+// An estimate from windows of time depends on windows that a bundle does not have.
+func TestEstimatesFromWindowsAreNotExported(t *testing.T) {
+	long(t)
+	dir := t.TempDir()
+	lake := filepath.Join(dir, "lake")
+	file := filepath.Join(dir, "bundle")
+	must(t, "run", "small", "--lake", lake, "--within", "20%", "--quiet")
+	mustFail(t, failure{exitFailed, "--within", []string{"export", "small", "--lake", lake, "-o", file}})
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a file was written")
+	}
+}
+
+// rewriteBundle writes a bundle with a changed bundle.json.
+func rewriteBundle(t *testing.T, from, to string, change func(m *bundle.Manifest)) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := zstd.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	var out bytes.Buffer
+	compressed, err := zstd.NewWriter(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := tar.NewReader(plain)
+	writer := tar.NewWriter(compressed)
+	for {
+		h, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		text, readErr := io.ReadAll(reader)
+		if h.Name == "bundle.json" {
+			var m bundle.Manifest
+			err = errors.Join(err, json.Unmarshal(text, &m))
+			change(&m)
+			text, readErr = json.Marshal(m)
+		}
+		h.Size = int64(len(text))
+		err = errors.Join(err, readErr, writer.WriteHeader(h))
+		if _, writeErr := writer.Write(text); err != nil || writeErr != nil {
+			t.Fatal(err, writeErr)
+		}
+	}
+	if err := errors.Join(writer.Close(), compressed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, map[string]string{to: out.String()})
+}
