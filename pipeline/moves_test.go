@@ -124,7 +124,7 @@ func TestWindowsOfMoves(t *testing.T) {
 			return nil
 		})
 		if err != nil || again == 0 || reordered == 0 {
-			t.Errorf("%d sent again, %d reordered: %v", again, reordered, err)
+			t.Errorf("%d retransmitted, %d reordered: %v", again, reordered, err)
 		}
 		sums = append(sums, fmt.Sprint(sum, again, reordered))
 	}

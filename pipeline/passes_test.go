@@ -40,7 +40,7 @@ func TestVariants(t *testing.T) {
 		"flow-2-ablate-marks", "flow-2-cluster-0.05", "exact-ns3", "exact-cluster-0.05", "exact-0-5",
 		"independent-", "independent-ns3"} {
 		if v, err := ParseVariant(name); err == nil {
-			t.Errorf("%q is taken for %+v", name, v)
+			t.Errorf("%q is parsed as %+v", name, v)
 		} else if !strings.Contains(err.Error(), "no ") {
 			t.Errorf("%q: %v", name, err)
 		}

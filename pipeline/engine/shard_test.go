@@ -103,7 +103,7 @@ func TestParseShard(t *testing.T) {
 	}
 	for _, text := range []string{"", "1", "4/4", "-1/4", "0/0", "1/x", "0/100000", "1/2/3"} {
 		if s, err := ParseShard(text); err == nil {
-			t.Errorf("%q is taken for %v", text, s)
+			t.Errorf("%q is parsed as %v", text, s)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (d *damage) statusNames() error {
 		return nil
 	case top == "_state" && strings.Contains(rest, "/task-"):
 		if strings.Contains(rest, "/task-") && !partial {
-			return errors.New("status takes the scenario for complete")
+			return errors.New("status treats the scenario as complete")
 		}
 		return nil
 	}

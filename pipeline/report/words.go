@@ -285,7 +285,7 @@ func (c *content) warnings() []warning {
 	if n > 0 {
 		out = append(out, warning{
 			"weak", fmt.Sprintf("%s of the flows have starts that the trace does not give exactly and "+
-				"that were drawn: so far the estimate is of a workload like the trace.",
+				"that were drawn: for them, the workload only resembles the trace.",
 				percent(float64(n)/s.Float(0, "flows"))), nil})
 	}
 	if n := s.Int(0, "rejects"); n > 0 {
@@ -448,14 +448,14 @@ func (c *content) verdict() *verdict {
 	}
 	if len(names) >= mostChanged-1 {
 		v.Sentences = append(v.Sentences,
-			fmt.Sprintf("Looked at are the %d services with the most flows; table comparisons "+"has the others.",
+			fmt.Sprintf("The %d services with the most flows are compared; table comparisons "+"has the others.",
 				len(names)))
 	}
 	n, flows := all.Int(0, "flows"), c.answers["headline"].Int(0, "flows")
 	if n > 0 && n != flows {
 		v.Sentences = append(v.Sentences,
-			fmt.Sprintf("Compared are the %s flows that both scenarios have; the numbers "+
-				"above are of all %s flows.", thousands(n), thousands(flows)))
+			fmt.Sprintf("The comparison covers the %s flows that both scenarios have; the numbers "+
+				"above cover all %s flows.", thousands(n), thousands(flows)))
 	}
 	v.Reasons = append(c.linkReasons(), c.tailReasons(v.Changed)...)
 	return v
@@ -568,7 +568,7 @@ func (c *content) tailReasons(changed bool) (out []string) {
 	if explaining.Len() > 0 && changed {
 		ms := explaining.Float(0, "difference_ns") / 1e6
 		out = append(out, fmt.Sprintf("The largest difference is at %s: the %s slowest flows of either scenario "+
-			"wait %s %s there, in the mean.", explaining.Text(0, "link"), thousands(explaining.Int(0, "tail_flows")),
+			"wait %s %s there on average.", explaining.Text(0, "link"), thousands(explaining.Int(0, "tail_flows")),
 			millis(math.Abs(ms)),
 			map[bool]string{true: "longer", false: "shorter"}[ms > 0]))
 	}

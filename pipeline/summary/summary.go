@@ -316,7 +316,7 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 	} else {
 		a.Linef("most bytes queued in one switch: %d (%s)", s.DeepestSwitchBytes, deepest)
 		a.Linef("switch buffers of %d bytes, alpha %g: %d of %d packets dropped, %d discarded out of order, %d "+
-			"sent again; %d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha,
+			"retransmitted; %d NACKs, %d timeouts; links were paused for %s in all", buffer.SwitchBytes, buffer.Alpha,
 			l.Dropped,
 			l.Sent,
 			l.Discarded, l.Again, l.NACKs, l.Timeouts, time.Duration(s.PausedNS))
@@ -327,7 +327,7 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 	}
 	m := e.Spec.Moves
 	if m.Whole() {
-		a.Linef("%s: %d packets sent again, %d reordered; of %d sent in all %d were lost; %d timeouts",
+		a.Linef("%s: %d packets retransmitted, %d reordered; of %d sent in all %d were lost; %d timeouts",
 			m.Describe(e.Network), s.Retransmissions, s.Reordered, l.Sent, l.Lost, l.Timeouts)
 	}
 	return nil

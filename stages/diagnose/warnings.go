@@ -455,7 +455,7 @@ func (w *TailWatch) SpreadOut() []Warning {
 		return nil
 	}
 	return []Warning{{"spread", most, spreadLinks, -1, fmt.Sprintf(
-		"the slowest 1%% of flows%s wait at %.1f links of their paths, in the mean: percentiles of size bins and "+
+		"the slowest 1%% of flows%s wait at %.1f links of their paths on average: percentiles of size bins and "+
 			"beyond p99 may be off by more than 10%%; use --estimator exact", of, most)}}
 }
 

@@ -246,14 +246,14 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 		}
 		switch {
 		case ofWindows && len(others) > 0:
-			why = fmt.Sprintf("the last run was of windows of time (%s); the whole is in the lake: --param "+
+			why = fmt.Sprintf("the last run estimated windows of time (%s); the estimate of the whole is in the lake: --param "+
 				"scenario=%s@%s, or in SQL views such as slowdowns_all and column variant", answer, id, others[0])
 		case ofWindows:
 			why = fmt.Sprintf("it is estimated from windows of time (%s): question sampled_percentiles and tables "+
 				"windows and sampled_slowdowns have it; for all others estimate the whole, \"parsimon run\" without "+
 				"--within", answer)
 		case len(others) > 0 && (strings.Contains(asked, "windows") || strings.Contains(asked, "sampled_")):
-			why = fmt.Sprintf("the last run was of the whole (%s); its windows of time are in the lake: --param "+
+			why = fmt.Sprintf("the last run estimated the whole (%s); its windows of time are in the lake: --param "+
 				"scenario=%s@%s, or in SQL views windows_all and sampled_slowdowns_all", answer, id, others[0])
 		}
 		if why != "" && err == nil {

@@ -127,10 +127,10 @@ func TestWithinJSON(t *testing.T) {
 	// them name the other.
 	must(t, append(args[:7:7], "--estimator", "exact", "--quiet")...)
 	_, _, hint = parsimon(t, "query", "--lake", dir, "--sql", "SELECT * FROM windows")
-	contains(t, hint, "the last run was of the whole (exact)", "views windows_all", "@exact-sampled-")
-	contains(t, must(t, args...), "the whole is in the lake, too: ", "@exact\n")
+	contains(t, hint, "the last run estimated the whole (exact)", "views windows_all", "@exact-sampled-")
+	contains(t, must(t, args...), "the estimate of the whole is in the lake, too: ", "@exact\n")
 	_, _, hint = parsimon(t, "query", "slowdown_by_service", "--lake", dir)
-	contains(t, hint, "the whole is in the lake", "@exact,")
+	contains(t, hint, "the estimate of the whole is in the lake", "@exact,")
 }
 
 // failsGate runs a command that answers, and fails by a gate.

@@ -1,6 +1,7 @@
--- Table records: the judged rows without a reason. Who counts every packet observes at an interface. Who samples
--- packets is one exporter: a packet is sampled at one of its interfaces, such as a member of a link aggregation group.
--- Where rows do not name the exporter, only interfaces tell exporters apart.
+-- Table records: the judged rows without a reason. An exporter that counts every packet is one observer per
+-- interface. An exporter that samples packets is one observer, because a packet is sampled at one of its
+-- interfaces, such as a member of a link aggregation group. If rows do not name the exporter, only interfaces
+-- distinguish exporters.
 SELECT
   CAST(source AS INTEGER) AS source, "row", reverse, flow_id, src_node AS src, dst_node AS dst, protocol, src_port, dst_port,
   concat_ws(' ', observer,
