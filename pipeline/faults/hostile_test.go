@@ -195,8 +195,8 @@ var strangersCommands = [][]string{
 	{"rm", "tiny", "--lake", "lake"}, {"rm", "--workload", "days", "--lake", "lake"},
 }
 
-// A lake from an untrusted source is only data. Regardless of its content, no command changes a file beside the
-// lake, hangs, crashes, or sends control sequences to the terminal.
+// A lake from an untrusted source is only data. Regardless of its content, no command changes a file
+// beside the lake, hangs, crashes, or sends control sequences to the terminal.
 func TestHostileLakes(t *testing.T) {
 	t.Parallel()
 	c := newCampaign(t, hostileKind)

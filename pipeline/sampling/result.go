@@ -138,7 +138,8 @@ func (r *Result) Text() *text.Answer {
 		estimate += "@" + r.Variant
 	}
 	for _, variant := range r.Whole {
-		a.Linef("the estimate of the whole is in the lake, too: parsimon query --param scenario=%s@%s", r.ScenarioID, variant)
+		a.Linef("the estimate of the whole is in the lake, too: parsimon query --param scenario=%s@%s",
+			r.ScenarioID, variant)
 	}
 	a.Linef("\nNext:\n  parsimon report %s --lake %s", estimate, r.Lake)
 	return a

@@ -246,8 +246,9 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 		}
 		switch {
 		case ofWindows && len(others) > 0:
-			why = fmt.Sprintf("the last run estimated windows of time (%s); the estimate of the whole is in the lake: --param "+
-				"scenario=%s@%s, or in SQL views such as slowdowns_all and column variant", answer, id, others[0])
+			why = fmt.Sprintf("the last run estimated windows of time (%s); the estimate of the whole is in the "+
+				"lake: --param scenario=%s@%s, or in SQL views such as slowdowns_all and column variant",
+				answer, id, others[0])
 		case ofWindows:
 			why = fmt.Sprintf("it is estimated from windows of time (%s): question sampled_percentiles and tables "+
 				"windows and sampled_slowdowns have it; for all others estimate the whole, \"parsimon run\" without "+
