@@ -98,7 +98,7 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		estimator bool
 	}{
 		{pipeline.Variant{Estimator: estimators.Flow}, "", "",
-			"estimator flow do not go together: only the whole " + "network finds their starts", true},
+			"estimator flow do not go together: only the whole network finds their starts", true},
 		{pipeline.Variant{}, "", "", "estimator independent do not go together: only the whole network finds " +
 			"their starts", true},
 		{pipeline.Variant{Auto: true}, "0,,\n2", "0,4,\n2",

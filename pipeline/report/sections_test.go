@@ -78,7 +78,7 @@ func TestSectionsOfWhatHappened(t *testing.T) {
 	lost := page(t, lossy)
 	job := page(t, jobs)
 	for _, want := range []string{`<section id="classes"`, "<td>fast</td><td>4</td>", `<section id="lost"`,
-		"packets dropped", "<td>right → " + "six</td><td>switch-host</td>",
+		"packets dropped", "<td>right → six</td><td>switch-host</td>",
 		`<section id="resent"`, `<section id="events"`, "<td>during</td>"} {
 		if !strings.Contains(lost, want) || strings.Contains(job, want) {
 			t.Errorf("drops and an event should have %s, a job alone should not", want)

@@ -85,7 +85,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{0.2, 0.1, 0.3, true, "slower",
 			[]string{"a → b failed. In the base it carried 50 flows, 5.0% of all, at a load of 12%",
-				" wait 1.5 µs longer " + "there"}},
+				" wait 1.5 µs longer there"}},
 		{-0.2, -0.3, -0.1, true, "faster", []string{"The largest difference is"}},
 		{0.02, -0.01, 0.05, false, "no change beyond chance", []string{
 			"2 of 3 links carry a load that differs", "largest rise is at a → c, from 13% to 25%",

@@ -32,7 +32,8 @@ func (r *scenarioReader) readServices(f tree.Field) error {
 // readService reads one service. Racks and a matrix, or pairs, determine who communicates. Sizes, arrivals,
 // sigma and share determine the amount of traffic; a twin copies them from another service.
 func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error) {
-	s = serviceSpec{Service: workload.Service{Sigma: 1, Share: 1}, matrixKind: workload.MatrixUniform, matrixSeed: 1}
+	s = serviceSpec{Service: workload.Service{Sigma: 1, Share: 1}, matrixKind: workload.MatrixUniform,
+		matrixSeed: 1}
 	err = item.Object(tree.Keys{
 		"name":   tree.ReadText(&s.Name),
 		"vnet":   tree.ReadText(&s.VNet),
@@ -43,21 +44,17 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 			s.hosts, s.hostsAt = []string{}, f
 			return tree.ReadList(&s.hosts, tree.Verbatim)(f)
 		},
-		"pairs": s.readPairs,
-		"sizes": func(f tree.Field) error { return r.readSizes(f, &s) },
-		"arrivals": tree.ReadParsed(&s.Poisson, func(text string) (bool, error) {
-			if text != "poisson" && text != "lognormal" {
-				return false, fmt.Errorf("is %q, want poisson or lognormal", text)
-			}
-			return text == "poisson", nil
-		}),
-		"sigma": tree.ReadFloat(&s.Sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
+		"pairs":    s.readPairs,
+		"sizes":    func(f tree.Field) error { return r.readSizes(f, &s) },
+		"arrivals": tree.ReadParsed(&s.Poisson, parseArrivals),
+		"sigma":    tree.ReadFloat(&s.Sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
 		"share": tree.ReadFloat(&s.Share, true, "above 0 and at most 10^9",
 			func(x float64) bool { return x > 0 && x <= 1e9 }),
 		"twin_of": tree.ReadText(&s.TwinOf),
 	})
 	given := func(key string) bool { return item.Value.Get(key) != nil }
-	for _, pair := range [][2]string{{"pairs", "matrix"}, {"pairs", "racks"}, {"pairs", "hosts"}, {"twin_of", "sizes"},
+	for _, pair := range [][2]string{{"pairs", "matrix"}, {"pairs", "racks"}, {"pairs", "hosts"},
+		{"twin_of", "sizes"},
 		{"twin_of", "arrivals"}, {"twin_of", "sigma"}, {"twin_of", "share"}} {
 		if err == nil && given(pair[0]) && given(pair[1]) {
 			err = item.Of(pair[1]).Failf("has no meaning beside %s", pair[0])
@@ -93,6 +90,14 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 	return s, nil
 }
 
+// parseArrivals reports whether arrivals are Poisson, and not lognormal.
+func parseArrivals(text string) (poisson bool, err error) {
+	if text != "poisson" && text != "lognormal" {
+		return false, fmt.Errorf("is %q, want poisson or lognormal", text)
+	}
+	return text == "poisson", nil
+}
+
 // service returns the service with a name among those read so far, or nil.
 func (s *Scenario) service(name string) *serviceSpec {
 	i := slices.IndexFunc(s.workload.services, func(o serviceSpec) bool { return o.Name == name })
@@ -108,7 +113,8 @@ func (s *Scenario) service(name string) *serviceSpec {
 func (r *scenarioReader) readMatrix(f tree.Field, s *serviceSpec) error {
 	kind := tree.ReadParsed(&s.matrixKind, func(text string) (string, error) {
 		if !slices.Contains(workload.MatrixKinds, text) {
-			return "", fmt.Errorf("is %q, want %s, or a .csv or .json file", text, strings.Join(workload.MatrixKinds, ", "))
+			return "", fmt.Errorf("is %q, want %s, or a .csv or .json file", text,
+				strings.Join(workload.MatrixKinds, ", "))
 		}
 		return text, nil
 	})
@@ -223,7 +229,8 @@ var placements = map[string]func(free []int32, ranks int, racks [][]int32, draw 
 		for i, rack := range racks {
 			racks[i] = slices.DeleteFunc(slices.Clone(rack), func(h int32) bool { return !slices.Contains(free, h) })
 		}
-		for place := 0; len(hosts) < ranks; place++ { // the hosts in the same place of every rack, then the next ones
+		// the hosts in the same place of every rack, then the next ones
+		for place := 0; len(hosts) < ranks; place++ {
 			for _, rack := range racks {
 				if place < len(rack) {
 					hosts = append(hosts, rack[place])
@@ -330,7 +337,9 @@ func (s *jobSpec) readTraining(f tree.Field) error {
 			return f.Each(func(item tree.Field) error {
 				l := jobs.Layer{Count: 1}
 				bytes := func(to *int64) func(tree.Field) error { return tree.ReadQuantity(to, units.Bytes, 0, 1<<50) }
-				time := func(to *int64) func(tree.Field) error { return tree.ReadQuantity(to, units.Duration, 0, maxDurationNS) }
+				time := func(to *int64) func(tree.Field) error {
+					return tree.ReadQuantity(to, units.Duration, 0, maxDurationNS)
+				}
 				err := item.Object(tree.Keys{
 					"count":      tree.ReadInt(&l.Count, 1, jobs.MaxLayers),
 					"forward":    time(&l.ForwardNS),
@@ -401,7 +410,8 @@ func (s *jobSpec) hosts(n *topology.Network, free []int32, draw rng.Stream) (hos
 	case ranks == 0:
 		return nil, s.at.Failf("has neither ranks nor a list of hosts")
 	case ranks > len(free):
-		return nil, s.at.Failf("has %d ranks, and %d hosts of the topology have no rank of an earlier job", ranks, len(free))
+		return nil, s.at.Failf("has %d ranks, and %d hosts of the topology have no rank of an earlier job", ranks,
+			len(free))
 	}
 	return placements[s.placement](free, ranks, n.Racks(), draw), nil
 }

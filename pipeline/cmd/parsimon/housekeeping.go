@@ -111,7 +111,7 @@ func (v *removeVerb) declare(f *pflag.FlagSet) {
 		flagSpec{name: "older-than", usage: "remove the scenarios that were last worked " +
 			"on longer ago than this, e.g. 30d or 12h"})
 	intVar(f, &v.asked.KeepLast, intRange{0, 1e9}, "keep-last",
-		"with --older-than: keep this number of the newest "+"scenarios")
+		"with --older-than: keep this number of the newest scenarios")
 	f.StringArrayVar(&v.workloads, "workload", nil, "remove this ingested workload, by its whole name; may be "+
 		"repeated")
 	f.BoolVar(&v.asked.OldWorkloads, "workloads", false, "with --older-than: remove old ingested workloads "+

@@ -49,7 +49,7 @@ func (v *ingestVerb) declareTrace(f *pflag.FlagSet) {
 	t := &v.trace
 	t.GapSigma = ingest.DefaultGapSigma
 	f.StringSliceVar(&v.formats, "format", nil, "formats of the sources: "+strings.Join(ingest.Formats(), ", ")+
-		"; with "+"several, such as vpc,gcp, each file has the one that fits; default: by the names of the files. "+
+		"; with several, such as vpc,gcp, each file has the one that fits; default: by the names of the files. "+
 		"json: the report as JSON, alone or beside a format, such as vpc,json")
 	f.StringVar(&v.mapping, "mapping", "", "SQL `file` with a format of your own")
 	f.StringVar(&v.show, "show-mapping", "", "print the built-in format with this `name`, and do nothing else")

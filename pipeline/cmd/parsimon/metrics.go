@@ -44,7 +44,7 @@ func metricHelp(name string) string {
 
 func (m *metrics) declare(f *pflag.FlagSet) {
 	f.StringVar(&m.file, "metrics-file", "",
-		"write metrics of this command to this `file` when it ends, in the "+"text format of Prometheus")
+		"write metrics of this command to this `file` when it ends, in the text format of Prometheus")
 }
 
 // add adds one sample. Names and values of labels alternate. Of samples with equal labels only the first is

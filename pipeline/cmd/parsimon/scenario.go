@@ -121,10 +121,10 @@ func settingFlags() []settingFlag {
 			"or topology, as its SONiC configurations state it; switches then drop packets, and only the whole " +
 			"network can be simulated; default: unlimited"},
 		{"pfc", "switches.pfc", "bool", "true",
-			"with --switch-buffer: priority flow control: a switch pauses the " + "senders of a link whose packets " +
+			"with --switch-buffer: priority flow control: a switch pauses the senders of a link whose packets " +
 				"fill too much of its buffer, and drops no packets"},
 		{"selective-recovery", "switches.selective_recovery", "bool", "true",
-			"with --switch-buffer: senders retransmit only " + "lost packets (IRN), instead of all packets from the " +
+			"with --switch-buffer: senders retransmit only lost packets (IRN), instead of all packets from the " +
 				"first lost one"},
 	}
 }
@@ -399,7 +399,7 @@ func declarePaths(f *pflag.FlagSet, t *moves.Text) {
 		return err
 	}
 	f.Var(&parsed{kind: "stringArray", read: readEvents}, "event",
-		"what happens to a cable while flows run (parsimon help "+"events; needs estimator exact): 'A:B down "+
+		"what happens to a cable while flows run (parsimon help events; needs estimator exact): 'A:B down "+
 			"10ms..50ms', 'A:B loss 1e-4', 'A:B rate 10G 10ms..', 'A:B delay 50us 10ms..', or a CSV file of events; "+
 			"may be repeated")
 	parse(f, &t.Converge, isDuration,

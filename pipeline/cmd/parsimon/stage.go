@@ -40,7 +40,7 @@ func (v *stageVerb) declare(f *pflag.FlagSet) {
 	group(f, "Stages after generate", func() {
 		v.how.declareScenario(f)
 		parse(f, &v.how.how.Shard, engine.ParseShard,
-			flagSpec{name: "shard", usage: "run shard I/N of the tasks of the " + "stage, I from 0 to N - 1, while " +
+			flagSpec{name: "shard", usage: "run shard I/N of the tasks of the stage, I from 0 to N - 1, while " +
 				"other processes run the others on the same lake; the next stage needs all shards"})
 		v.how.declareKeep(f)
 	})

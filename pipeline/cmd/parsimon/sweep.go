@@ -62,11 +62,11 @@ func (v *sweepVerb) declareCables(f *pflag.FlagSet) {
 	v.declareFault(f, "bandwidth", "instead, each cable has this bandwidth, e.g. 1G or 50%")
 	v.declareFault(f, "delay", "instead, each cable has this propagation delay, e.g. 50us")
 	intVar(f, &v.confirm, intRange{0, math.MaxInt32}, "confirm",
-		"number of the worst cables by link cases (--estimator flow "+"or independent) for which the whole "+
+		"number of the worst cables by link cases (--estimator flow or independent) for which the whole "+
 			"network is simulated too")
 	v.cables.Quantile = 0.99
 	f.Float64Var(&v.cables.Quantile, "quantile", v.cables.Quantile,
-		"quantile of slowdown to rank by: 0.5, 0.9, 0.99 or "+"0.999")
+		"quantile of slowdown to rank by: 0.5, 0.9, 0.99 or 0.999")
 	f.StringVar(&v.cables.Service, "service", "", "rank by the flows of this `service`; default: all flows")
 	needs(f, "fail", "confirm", "loss", "bandwidth", "delay")
 }

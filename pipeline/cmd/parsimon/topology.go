@@ -56,7 +56,7 @@ func (v *topologyVerb) declare(f *pflag.FlagSet) {
 	f.StringVar(&v.directory, "write", "", "write nodes.csv and links.csv to this `directory`")
 	v.maxFaults = 50
 	intVar(f, &v.maxFaults, intRange{0, math.MaxInt32}, "max-faults",
-		"number of faults of each kind that the table shows; "+"0: all")
+		"number of faults of each kind that the table shows; 0: all")
 }
 
 // run writes the answer before it reports faults, so that one call shows both. A topology with faults is an
@@ -127,7 +127,7 @@ func (t *topologyOptions) declare(f *pflag.FlagSet) {
 	parse(f, &t.given.DefaultSpeedBps, topology.ParseSpeed, flagSpec{name: "default-speed",
 		usage: "bandwidth of a cable for which neither the file, --speed nor the name of a port states it"})
 	parseEach(f, &t.given.Delays, topology.ParseDelayRule, "delay",
-		"`CABLES=DELAY` instead of the delay in the file, such "+"as 'wan*:*=2ms' or tor-spine=500ns; may be "+
+		"`CABLES=DELAY` instead of the delay in the file, such as 'wan*:*=2ms' or tor-spine=500ns; may be "+
 			"repeated; CABLES is a tier, A:B or DEVICE:PORT, with * and ?")
 	parse(f, &t.given.DefaultDelayNS, topology.ParseDelay, flagSpec{name: "default-delay", byDefault: "1us",
 		usage: "propagation delay of a cable with neither a delay nor a length"})

@@ -33,7 +33,7 @@ func (w *windowFlags) declare(f *pflag.FlagSet) {
 func (w *windowFlags) declareCommon(f *pflag.FlagSet) {
 	w.flags = f
 	parse(f, &w.Within, units.ParseShare,
-		flagSpec{name: "within", usage: "simulate windows of time, drawn at random, " + "instead of the whole " +
+		flagSpec{name: "within", usage: "simulate windows of time, drawn at random, instead of the whole " +
 			"workload, until the interval of the percentile is at most ± this share of it, e.g. 2%"})
 	parseEach(f, &w.Of, func(text string) (float64, error) {
 		at := slices.Index([]string{"50", "90", "99", "99.9"}, strings.TrimPrefix(text, "p")) // pipeline.Quantiles
