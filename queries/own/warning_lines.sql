@@ -1,5 +1,5 @@
--- The warnings about an estimate: a line for each cause, with the number of links concerned and what to do, and a line about
--- the percentiles for which the workload is too short.
+-- The warnings about an estimate: a line for each cause, with the number of affected links and a remedy, and a line
+-- about the percentiles for which the workload is too short.
 SELECT
     kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
         || CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || $more ELSE '' END AS line,

@@ -1,4 +1,4 @@
--- SQL functions that mappings may use in addition to DuckDB's. They are NULL for text that is not of the kind.
+-- SQL functions that mappings may use in addition to DuckDB's. They are NULL for other text.
 
 -- A whole number. Programs that keep numbers as floating point write 33970 as 33970.0 or 3.397e4. The first case, that of
 -- nearly all numbers, is faster than a regular expression: the number is written as DuckDB writes it.
@@ -32,28 +32,27 @@ CREATE TEMP MACRO strict_rfc3339_ns(t) AS CASE
       + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0))
 END;
 
--- A timestamp with a UTC offset as ns since 1970. Texts without a date, such as numbers, are left out first: the regular
--- expressions take most of the time.
+-- A timestamp with a UTC offset as ns since 1970. Texts without a date, such as numbers, are excluded first: the
+-- regular expressions take most of the time.
 CREATE TEMP MACRO rfc3339_ns(t) AS CASE
   WHEN trim(t) LIKE '____-__-__%' THEN coalesce(strict_rfc3339_ns(trim(t)), strict_rfc3339_ns(rfc3339(t)))
 END;
 
--- A date and a time, of UTC where it has no offset, as ns since 1970, such as 2026-01-31 09:00:00.123.
+-- A date and a time as ns since 1970, in UTC unless it has an offset, such as 2026-01-31 09:00:00.123.
 CREATE TEMP MACRO datetime_ns(t) AS CASE
   WHEN trim(t) LIKE '____-__-__%'
     THEN coalesce(strict_rfc3339_ns(trim(t) || 'Z'), rfc3339_ns(t), rfc3339_ns(trim(t) || 'Z'))
 END;
 
--- An end in ns, of the text of it. If it is NULL, and the text is a number or a date that is too large, it is the
--- largest number, with which rows are rejected. A date before 1678, such as the year 1 of a time that is not set, is no
--- end.
+-- An end in ns, from its text. If it is NULL, and the text is a number or a date that is too large, it is the largest
+-- number, with which rows are rejected. A date before 1678, such as the year 1 of an unset time, is not an end.
 CREATE TEMP MACRO or_beyond(ns, t) AS coalesce(ns, CASE
   WHEN regexp_full_match(trim(t), '[+-]?[0-9]{10,}(\.[0-9]*)?') THEN 9223372036854775807
   WHEN regexp_full_match(trim(t), '(22[6-9]|2[3-9][0-9]|[3-9][0-9]{2})[0-9]-[0-9]{2}-[0-9]{2}[Tt ].*')
     THEN 9223372036854775807
 END);
 
--- The resolution in ns of a timestamp with that many digits in its fraction; 0 for more than 6.
+-- The resolution in ns of a timestamp with a number of digits in its fraction, or 0 for more than 6.
 CREATE TEMP MACRO rfc3339_resolution_ns(t) AS CAST(
   CASE length(regexp_extract(t, '[.,]([0-9]+)', 1))
     WHEN 0 THEN 1000000000 WHEN 1 THEN 100000000 WHEN 2 THEN 10000000 WHEN 3 THEN 1000000

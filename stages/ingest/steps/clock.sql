@@ -1,6 +1,6 @@
--- Of a flow log: the rows whose start is that of their reception, all rows with a time, the number of quarters of an
--- hour by which most rows end after they were received (negative: before), and how many rows those are. Table
--- regular_shifts has the numbers of quarters of the regular rows.
+-- For a flow log: the number of rows whose start is the time of their reception, the number of rows with a time, the
+-- number of quarters of an hour by which most rows end after they were received (negative: before), and the number of
+-- those rows. Table regular_shifts has the numbers of quarters of the regular rows.
 WITH shifts AS (
   SELECT quarters, sum(n)::BIGINT AS n FROM (
     SELECT round((coalesce(given_end_ns, given_ns) - received_ns) / 900e9)::BIGINT AS quarters, count(*) AS n

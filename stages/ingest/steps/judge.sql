@@ -1,6 +1,6 @@
--- The rows of view timed with their hosts, labels and, for rows that cannot be used, the reason. A row may be a compute
--- step: no bytes on one host, and a time or what it waits for: flow ids, separated by spaces or commas, in brackets or
--- not.
+-- The rows of view timed with their hosts, labels and, for rows that cannot be used, the reason. A row may be a
+-- compute step, which has no bytes, one host, and a time or the flows that it waits for. These are flow ids, separated
+-- by spaces or commas, with or without brackets.
 CREATE OR REPLACE TEMP VIEW judged AS
 WITH joined AS (
   SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,

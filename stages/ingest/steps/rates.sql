@@ -1,5 +1,5 @@
--- Of the records of TCP with data whose rows do not say a sampling rate, those of one packet, and all. Of all records, those
--- that do not take the rate of the options, and all.
+-- For the records of TCP with data whose rows do not state a sampling rate: the number of those with one packet, and
+-- of all. For all records: the number of those to which the rate of the options does not apply, and of all.
 SELECT
   count(*) FILTER (packets = 1 AND protocol = 6 AND unstated),
   count(*) FILTER (packets > 0 AND protocol = 6 AND unstated),

@@ -1,4 +1,5 @@
--- Table rejects: the rows that are not records, since they are refused, broken, or left out by a WHERE of the mapping.
+-- Table rejects: the rows that are not records, because they are refused, broken, or omitted by a WHERE of the
+-- mapping.
 SELECT CAST($file AS VARCHAR) AS file, "row", reverse, reason, raw
 FROM (
   SELECT r."row", r.reverse, r.reason, left(s.raw, 4096) AS raw FROM refused AS r JOIN staged AS s ON r."row" = s."row"

@@ -1,4 +1,4 @@
--- Records of several sources, of a part of their hashes, but those of the source with the lowest number.
+-- Records of several sources, for a part of their hashes, except those of the source with the lowest number.
 INSERT INTO repeated
 WITH numbered AS (
   SELECT *, row_number() OVER (PARTITION BY $whole_record, source ORDER BY "row", reverse) AS nth

@@ -1,5 +1,6 @@
--- The records of a file whose row repeats an earlier one to the byte, their bytes, and all records and bytes. Samples
--- of packets do not count: they are alike. Rows are compared only where records are equal.
+-- The number of records of a file whose row repeats an earlier one exactly, their bytes, and the numbers of all
+-- records and bytes. Samples of packets do not count, because they are alike. Rows are compared only if their records
+-- are equal.
 WITH alike AS (
   SELECT hash($whole_record) AS h FROM $records WHERE samples = 0 GROUP BY h HAVING count(*) > 1
 ), texts AS (

@@ -1,4 +1,4 @@
--- How many records a source and the next one have in common, by connection and time.
+-- The number of records, by connection and time, that a source has in common with the next one.
 WITH counted AS (
   SELECT hash($record_time) AS h, source, count(*) AS n FROM $records WHERE h IN (SELECT h FROM twice) GROUP BY ALL
 ), pairs AS (

@@ -1,5 +1,6 @@
--- The start that over half of the rows of a flow log have, although they ended or came over more than $spread_ns. Of all
--- starts: the number of rows, the largest number of rows with one start, and the first and the last end or reception.
+-- The start that more than half of the rows of a flow log have, although they ended or were received over more than
+-- $spread_ns. For all starts: the number of rows, the largest number of rows with one start, and the first and the
+-- last end or reception.
 WITH starts AS (
   SELECT start_ns, count(*) AS n, min(coalesce(received_ns, end_ns)) AS first_ns, max(coalesce(received_ns, end_ns)) AS last_ns
   FROM typed WHERE start_ns >= $first_ns AND set_aside IS NULL GROUP BY start_ns

@@ -1,7 +1,8 @@
--- View timed: the typed rows with the times that count. A flow log's start is no time if it is missing, before the year
--- 2000, over $skew_ns after the row was received, or $stuck, which most rows have although they came over a long time:
--- exporters without a clock write 0 or the time at which they started. Such a row happened when it was received, if the
--- format says when that was. An end before 2000 is unknown.
+-- View timed: the typed rows with the times that count. The start of a row of a flow log is not a time if it is
+-- missing, before the year 2000, more than $skew_ns after the row was received, or equal to $stuck. $stuck is the
+-- start that most rows have although they were received over a long time, because exporters without a clock write 0 or
+-- the time at which they started. Such a row counts at the time of its reception, if the format states it. An end
+-- before 2000 is unknown.
 CREATE OR REPLACE TEMP VIEW timed AS
 WITH given AS (
   SELECT * EXCLUDE (start_ns, end_ns, start_resolution_ns), start_ns AS given_ns,

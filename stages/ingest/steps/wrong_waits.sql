@@ -1,4 +1,4 @@
--- How many flows wait for themselves or for none of the file, and an example.
+-- The number of flows that wait for themselves or for a flow that the file does not have, and an example.
 SELECT count(*), coalesce(arg_min('flow ' || flow_id || ' waits for ' ||
   CASE WHEN after_flow_id = flow_id THEN 'itself' ELSE 'flow ' || after_flow_id ||
   ', which is not in the file or was rejected' END,

@@ -1,6 +1,6 @@
--- The time, in ns, over which exporters of a flow are resolved: ten times what records last, but 5 minutes at least.
--- 99% of the bytes are in records that last no longer. Records of one flow that last as long as the interval would be
--- divided between intervals in different ways by its exporters.
+-- The time, in ns, over which exporters of a flow are resolved: ten times the duration of records, but at least 5
+-- minutes. 99% of the bytes are in records of at most this duration. Records of one flow that last as long as the
+-- interval would be divided between intervals in different ways by its exporters.
 WITH durations AS (
   SELECT 1 + greatest(0, end_ns - start_ns) // 1000000000 AS seconds, sum(size_bytes::HUGEINT) AS bytes
   FROM $records GROUP BY seconds

@@ -1,9 +1,9 @@
 -- The flows of a part of the pairs of hosts. A record begins another flow of its connection if it starts more than
 -- $idle_ns after the end of all records before it. A flow has the size that its best observer counted. If all of them
--- sampled it, it has the sum over intervals of $interval_ns of their mean there: the bytes y through their number, as
--- paths.sql has it. Observers that count every packet are resolved by interval, too, if the traffic has moved between
--- them: then none has counted most of it. A start is the latest that agrees with the observer that recorded its beginning
--- first. More than $too_many bytes count as that: squares fit HUGEINT.
+-- sampled it, it has the sum over intervals of $interval_ns of their mean: the bytes y divided by their number
+-- (paths.sql). Observers that count every packet are also resolved by interval if the traffic has moved between them,
+-- because then none has counted most of it. A start is the latest that agrees with the observer that recorded its
+-- beginning first. More than $too_many bytes count as $too_many, so that squares fit into HUGEINT.
 WITH marked AS (
   SELECT *, CASE WHEN start_ns > max(end_ns) OVER before + $idle_ns THEN 1 ELSE 0 END AS begins
   FROM $records WHERE (src * 7919 + dst) % $parts = $part

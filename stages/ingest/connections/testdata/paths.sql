@@ -1,11 +1,11 @@
--- The number k of exporters on the paths between two racks, each of which samples a flow independently. Whether one exporter
--- saw a packet that another sampled is not known, and by chance one may have sampled none of a flow. But of the pairs of
--- samples of one connection those of one exporter are one in k with k exporters on its path, whatever its size and the
--- rate. So of the bytes y of connections with two samples or more, y (squares - n) / (y * y - n) count once, where squares
--- are of the bytes of each exporter, and n are pairs of a sample with itself. k is their ratio: of a pair of racks, towards
--- that of all pairs with cables of the same tiers as far as it has few samples, and this one towards that of all. prior are
--- as many bytes as $prior_samples samples stand for. Traffic may move from one exporter to another: only samples of one
--- interval are compared.
+-- The number k of exporters on the paths between two racks, each of which samples a flow independently. It is not
+-- known whether one exporter saw a packet that another sampled, and an exporter may by chance have sampled no packet
+-- of a flow. However, if k exporters are on the path of a connection, one in k pairs of its samples belongs to one
+-- exporter, regardless of its size and of the rate. Therefore, y (squares - n) / (y * y - n) of the bytes y of
+-- connections with two or more samples count once. squares are those of the bytes of each exporter, and n are the
+-- pairs of a sample with itself. k is the ratio of y to these bytes. A pair of racks with few samples is drawn towards
+-- all pairs with cables of the same tiers, and these towards all pairs. prior is the number of bytes of $prior_samples
+-- samples. Traffic may move from one exporter to another, so only samples of one interval are compared.
 CREATE OR REPLACE TEMP TABLE paths AS
 WITH seen AS (
   SELECT $connection, start_ns // $interval_ns AS step, least(sum(size_bytes::HUGEINT), $too_many) AS y,

@@ -1,5 +1,6 @@
--- Records of packets that were sampled at a rate that is not known count at one observer for each pair of hosts, that with the
--- most bytes: each observer has estimated the bytes of a flow by itself, and the larger estimate would be too large.
+-- Records of packets that were sampled at an unknown rate count only at one observer for each pair of hosts, the one
+-- with the most bytes. Each observer has estimated the bytes of a flow separately, and the larger estimate would be
+-- too large.
 CREATE OR REPLACE TEMP TABLE samplers AS
 SELECT src, dst, arg_max(observer, (size_bytes, observer)) AS sampler
 FROM (SELECT src, dst, observer, sum(size_bytes) AS size_bytes FROM $records WHERE samples IS NULL GROUP BY ALL)

@@ -1,5 +1,5 @@
--- The flows of a part of the seconds, with starts that are drawn where they are not known exactly. The flows that a host
--- starts within one resolution are put in random order; their gaps, and one more at the end, are scaled to the resolution.
+-- The flows of a part of the seconds, with drawn starts if they are not known exactly. The flows that a host starts
+-- within one resolution are put in random order; their gaps, and one more at the end, are scaled to the resolution.
 WITH part AS (
   SELECT * FROM $flows WHERE (start_ns // 1000000000) % $parts = $part
 ), drawn AS (
