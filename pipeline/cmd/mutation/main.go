@@ -3,12 +3,13 @@
 //	source files ─► sites (constants, comparisons, operators) ─► a random sample
 //	                                    in functions: one binary │  │ elsewhere: one build
 //	                                    that has all changes     ▼  ▼ for each
-//	                      -test.short, of the package itself ─► killed, alive or invalid
+//	  -test.short, the package's own tests that run the line ─► killed, alive or invalid
 //
 // A mutant is one change of one file: another number, comparison or operator. It is killed if the package's
-// own short tests fail or time out, alive if they pass, and invalid if it does not compile. Mutants on lines
-// that no test runs are alive, without a run. The sample depends only on --seed, so that a run can be
-// repeated.
+// own short tests fail or time out, alive if they pass, and invalid if it does not compile. Each test runs
+// once alone, which shows its time and the lines that it runs. A mutant is then tried with the tests that run
+// its line, the fastest first. Mutants on lines that no test runs are alive, without a run. The sample depends
+// only on --seed, so that a run can be repeated. Capacities and texts of errors have no mutants.
 //
 //	go run ./pipeline/cmd/mutation --mutants 40 --seed 7 ./stages/... ./simkernel/...
 //

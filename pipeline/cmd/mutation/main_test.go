@@ -11,12 +11,14 @@ import (
 // If a mutant that tests find were called alive, or one that they do not find killed, the score would be
 // meaningless. The package under test has functions that are tested, run but not checked, and never run. It
 // has an addition of texts, whose subtraction does not compile, and functions of every form. Copies of most
-// of them can be called.
+// of them can be called. A number in the text of an error is no mutant.
 func TestVerdicts(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module example.com/sample\n\ngo 1.21\n",
 		"sample.go": `package sample
+
+import "fmt"
 
 const limit = 10
 
@@ -29,6 +31,8 @@ func Unseen(x int) int {
 }
 
 func Text(a, b string) string { return a + b }
+
+func Message(x int) error { return fmt.Errorf("%d of %d", x*100, 3) }
 
 type list[T any] []T
 

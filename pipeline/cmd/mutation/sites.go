@@ -137,8 +137,8 @@ func fileSites(pkg, path string) ([]site, error) {
 	visit := func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "make" {
-				return false // a capacity changes no result
+			if changesNoResult(n) {
+				return false
 			}
 		case *ast.BinaryExpr:
 			operator(n.OpPos, n.Op)
@@ -163,6 +163,18 @@ func fileSites(pkg, path string) ([]site, error) {
 		}
 	}
 	return sites, nil
+}
+
+// changesNoResult reports whether the arguments of a call are a capacity or the text of an error.
+func changesNoResult(call *ast.CallExpr) bool {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name == "make" || f.Name == "panic"
+	case *ast.SelectorExpr:
+		of, ok := f.X.(*ast.Ident)
+		return ok && (of.Name == "fmt" && f.Sel.Name == "Errorf" || of.Name == "slices" && f.Sel.Name == "Grow")
+	}
+	return false
 }
 
 // functionOf returns the function that a declaration declares. It returns nil if a copy could not be

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,22 +44,28 @@ func (c count) score() float64 {
 
 // A tester tests mutants, one after the other. Its directory has the changed files.
 type tester struct {
-	dir      string
-	packages map[string]*baseline
+	dir string
 }
 
-// A baseline has the results of the tests for an unchanged package.
+// A baseline has the tests of an unchanged package, the fastest first.
 type baseline struct {
+	dir   string // of the package
+	tests []unitTest
+}
+
+// A unitTest is one test or example, as it runs alone.
+type unitTest struct {
+	name    string
 	seconds float64
 	covered map[string][]span // by file, as go's coverage profile names it
 }
 
-// A span is a range of lines that the tests run.
+// A span is a range of lines that a test runs.
 type span struct{ first, last int }
 
 func newTester() (*tester, error) {
 	dir, err := os.MkdirTemp("", "mutation")
-	return &tester{dir: dir, packages: map[string]*baseline{}}, err
+	return &tester{dir: dir}, err
 }
 
 func (t *tester) close() { os.RemoveAll(t.dir) }
@@ -101,17 +109,17 @@ func (t *tester) verdicts(ctx context.Context, pkg string, sample []site) (map[s
 	verdicts := map[site]verdict{}
 	for _, s := range sample {
 		verdicts[s] = unseen
-		if s.declared || base.covers(path.Join(s.pkg, filepath.Base(s.file)), s.line) {
+		if len(base.testsOf(s)) > 0 {
 			seen = append(seen, s)
 		}
 	}
-	built, err := t.buildVariants(ctx, seen)
+	built, err := t.buildVariants(ctx, base, seen)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range seen {
 		if n, ok := built.numbers[s]; ok {
-			verdicts[s], err = built.judge(ctx, n)
+			verdicts[s], err = base.run(ctx, built.binary, n, base.testsOf(s))
 		} else if built.invalid[s] {
 			verdicts[s] = invalid
 		} else {
@@ -125,27 +133,59 @@ func (t *tester) verdicts(ctx context.Context, pkg string, sample []site) (map[s
 	return verdicts, nil
 }
 
-// judge runs the package's tests with one file changed.
+// judge builds the package's tests with one file changed, and runs them.
 func (t *tester) judge(ctx context.Context, s site, base *baseline) (verdict, error) {
 	overlay, err := t.mutate(s)
 	if err != nil {
 		return invalid, err
 	}
-	// The time includes compiling. A mutant may take ten times as long as the unchanged package, and a minute
-	// more.
-	limit := time.Duration((60 + 10*base.seconds) * float64(time.Second))
+	binary := filepath.Join(t.dir, "mutant.test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, s.pkg)
+	if err := build.Run(); err != nil {
+		return invalid, ctx.Err()
+	}
+	return base.run(ctx, binary, 0, base.testsOf(s))
+}
+
+// run runs tests with a variant of the package, until one fails. The fastest tests run first, in groups that
+// grow: most mutants are killed by the first group, and a process for each test would take longer.
+func (b *baseline) run(ctx context.Context, binary string, variant int, tests []unitTest) (verdict, error) {
+	for most := 1.0; len(tests) > 0; most *= 2 {
+		var names []string
+		seconds := 0.0
+		for _, t := range tests {
+			if len(names) > 0 && seconds+t.seconds > most {
+				break
+			}
+			names = append(names, t.name)
+			seconds += t.seconds
+		}
+		tests = tests[len(names):]
+		verdict, err := b.runGroup(ctx, binary, variant, names, seconds)
+		if err != nil || verdict != alive {
+			return verdict, err
+		}
+	}
+	return alive, nil
+}
+
+// runGroup runs tests that take some seconds. A mutant may take ten times as long.
+func (b *baseline) runGroup(
+	ctx context.Context, binary string, variant int, names []string, seconds float64,
+) (verdict, error) {
+	limit := time.Duration((15 + 10*seconds) * float64(time.Second))
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	test := exec.CommandContext(timed, "go", "test", "-short", "-failfast", "-vet=off", "-overlay", overlay,
-		"-timeout", limit.String(), s.pkg)
-	out, err := test.CombinedOutput()
+	test := exec.CommandContext(timed, binary, "-test.short", "-test.failfast", "-test.run",
+		"^("+strings.Join(names, "|")+")$")
+	test.Dir = b.dir
+	test.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variantVariable, variant))
+	err := test.Run()
 	switch {
 	case ctx.Err() != nil:
 		return invalid, ctx.Err()
 	case err == nil:
 		return alive, nil
-	case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
-		return invalid, nil
 	}
 	return killed, nil
 }
@@ -182,27 +222,81 @@ func (t *tester) overlay(files map[string]string) (string, error) {
 	return name, os.WriteFile(name, overlay, 0o600)
 }
 
-// baseline runs the tests of an unchanged package once. They must pass.
+// baseline runs each test of an unchanged package once, alone, to learn which lines it runs and how long it
+// takes. They must pass.
 func (t *tester) baseline(ctx context.Context, pkg string) (*baseline, error) {
-	b := t.packages[pkg]
-	if b != nil {
-		return b, nil
-	}
-	profile := filepath.Join(t.dir, "cover.out")
-	began := time.Now()
-	test := exec.CommandContext(ctx, "go", "test", "-short", "-vet=off", "-count", "1", "-coverprofile",
-		profile, pkg)
-	if out, err := test.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("the tests of the unchanged package %s fail:\n%s", pkg, out)
-	}
-	b = &baseline{seconds: time.Since(began).Seconds()}
-	text, err := os.ReadFile(profile)
+	dir, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", pkg).Output()
 	if err != nil {
 		return nil, err
 	}
-	b.covered, err = parseProfile(string(text))
-	t.packages[pkg] = b
-	return b, err
+	b := &baseline{dir: strings.TrimSpace(string(dir))}
+	binary := filepath.Join(t.dir, "baseline.test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-cover", "-vet=off", "-o", binary, pkg)
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the tests of %s do not compile:\n%s", pkg, out)
+	}
+	list := exec.CommandContext(ctx, binary, "-test.list", "^(Test|Example|Fuzz)")
+	list.Dir = b.dir
+	names, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("the tests of %s cannot be listed: %w", pkg, err)
+	}
+	for _, name := range strings.Fields(string(names)) {
+		test, err := t.runAlone(ctx, binary, b.dir, name)
+		if err != nil {
+			return nil, err
+		}
+		b.tests = append(b.tests, test)
+	}
+	slices.SortStableFunc(b.tests, func(x, y unitTest) int { return cmp.Compare(x.seconds, y.seconds) })
+	b.printTimes(pkg)
+	return b, nil
+}
+
+// runAlone runs one test of an unchanged package.
+func (t *tester) runAlone(ctx context.Context, binary, dir, name string) (unitTest, error) {
+	profile := filepath.Join(t.dir, "cover.out")
+	test := exec.CommandContext(ctx, binary, "-test.short", "-test.coverprofile", profile, "-test.run", "^"+name+"$")
+	test.Dir = dir
+	began := time.Now()
+	if out, err := test.CombinedOutput(); err != nil {
+		return unitTest{}, fmt.Errorf("%s of the unchanged package in %s fails:\n%s", name, dir, out)
+	}
+	u := unitTest{name: name, seconds: time.Since(began).Seconds()}
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		return u, err
+	}
+	u.covered, err = parseProfile(string(text))
+	return u, err
+}
+
+// printTimes prints how long the tests of a package take, and the slowest three.
+func (b *baseline) printTimes(pkg string) {
+	seconds := 0.0
+	for _, u := range b.tests {
+		seconds += u.seconds
+	}
+	fmt.Fprintf(os.Stderr, "%s: %d tests, %.1f s", pkg, len(b.tests), seconds)
+	for _, u := range b.tests[max(0, len(b.tests)-3):] {
+		fmt.Fprintf(os.Stderr, ", %s %.1f", u.name, u.seconds)
+	}
+	fmt.Fprintln(os.Stderr)
+}
+
+// testsOf returns the tests that run the line of a site, or all tests if it is outside of functions.
+func (b *baseline) testsOf(s site) []unitTest {
+	if s.declared {
+		return b.tests
+	}
+	var of []unitTest
+	file := path.Join(s.pkg, filepath.Base(s.file))
+	for _, u := range b.tests {
+		if u.runs(file, s.line) {
+			of = append(of, u)
+		}
+	}
+	return of
 }
 
 // parseProfile reads the lines that tests run from a coverage profile, whose lines are
@@ -233,9 +327,9 @@ func lineOf(position string) (int, error) {
 	return strconv.Atoi(line)
 }
 
-// covers reports whether the tests run a line of a function.
-func (b *baseline) covers(file string, line int) bool {
-	for _, s := range b.covered[file] {
+// runs reports whether a test runs a line of a function.
+func (u *unitTest) runs(file string, line int) bool {
+	for _, s := range u.covered[file] {
 		if s.first <= line && line <= s.last {
 			return true
 		}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // variants is a test binary of a package that has many mutants. Each is a copy of a function with one
@@ -26,14 +25,13 @@ type variants struct {
 	binary, dir string
 	numbers     map[site]int
 	invalid     map[site]bool
-	limit       time.Duration // for one run of the tests
 }
 
 const variantVariable = "PARSIMON_MUTANT"
 
 // buildVariants builds the binary of the sites that are in functions. Mutants that do not compile are left
 // out.
-func (t *tester) buildVariants(ctx context.Context, sites []site) (*variants, error) {
+func (t *tester) buildVariants(ctx context.Context, base *baseline, sites []site) (*variants, error) {
 	v := &variants{binary: filepath.Join(t.dir, "variants.test"), numbers: map[site]int{},
 		invalid: map[site]bool{}}
 	for i, s := range sites {
@@ -47,7 +45,7 @@ func (t *tester) buildVariants(ctx context.Context, sites []site) (*variants, er
 			return nil, err
 		}
 		if out == nil {
-			return v, v.measure(ctx)
+			return v, v.check(ctx, base)
 		}
 		if !v.dropInvalid(out) {
 			return nil, fmt.Errorf("the mutants of %s do not compile:\n%s", v.dir, strings.Join(out, "\n"))
@@ -170,32 +168,11 @@ func (v *variants) inOrder() []site {
 	return slices.SortedFunc(maps.Keys(v.numbers), func(a, b site) int { return v.numbers[a] - v.numbers[b] })
 }
 
-// measure runs the tests of the unchanged package, and sets the limit of a run.
-func (v *variants) measure(ctx context.Context) error {
-	v.limit = 10 * time.Minute
-	began := time.Now()
-	verdict, err := v.judge(ctx, 0)
+// check runs all tests without a mutant. They must pass.
+func (v *variants) check(ctx context.Context, base *baseline) error {
+	verdict, err := base.run(ctx, v.binary, 0, base.tests)
 	if err == nil && verdict != alive {
 		err = fmt.Errorf("the tests in %s fail if functions have copies", v.dir)
 	}
-	v.limit = 20*time.Second + 10*time.Since(began)
 	return err
-}
-
-// judge runs the tests with one mutant, or with none if the number is 0.
-func (v *variants) judge(ctx context.Context, number int) (verdict, error) {
-	timed, cancel := context.WithTimeout(ctx, v.limit)
-	defer cancel()
-	test := exec.CommandContext(timed, v.binary, "-test.short", "-test.failfast", "-test.timeout",
-		v.limit.String())
-	test.Dir = v.dir
-	test.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variantVariable, number))
-	err := test.Run()
-	switch {
-	case ctx.Err() != nil:
-		return invalid, ctx.Err()
-	case err == nil:
-		return alive, nil
-	}
-	return killed, nil
 }
