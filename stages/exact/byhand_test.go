@@ -23,6 +23,7 @@ type simulatedSmall struct {
 	fcts  []fctRow
 	hops  []hopRow
 	links []tables.LinkStat
+	slots []slotRow
 	stats Stats
 }
 
@@ -43,8 +44,11 @@ func simulateSmall(t *testing.T, m *step.Model, o Options, flows ...workload.Row
 	if o.Loads == nil && o.Dependencies == nil {
 		_, o.Loads = methodtest.Route(t, m.Network, &m.Params, rec)
 	}
-	var fcts, hops, links tables.Memory
+	var fcts, hops, links, slots tables.Memory
 	out := Tables{FCTs: &fcts, Hops: &hops}
+	if m.Moves.Whole() {
+		out.Slots = &slots
+	}
 	if o.Loads != nil {
 		out.Links = &links
 	}
@@ -53,7 +57,8 @@ func simulateSmall(t *testing.T, m *step.Model, o Options, flows ...workload.Row
 	err = errors.Join(err,
 		columns.Each(fcts.Read(), func(r *fctRow) error { s.fcts = append(s.fcts, *r); return nil }),
 		columns.Each(hops.Read(), func(r *hopRow) error { s.hops = append(s.hops, *r); return nil }),
-		columns.Each(links.Read(), func(r *tables.LinkStat) error { s.links = append(s.links, *r); return nil }))
+		columns.Each(links.Read(), func(r *tables.LinkStat) error { s.links = append(s.links, *r); return nil }),
+		columns.Each(slots.Read(), func(r *slotRow) error { s.slots = append(s.slots, *r); return nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,6 +222,16 @@ func TestBoundsOfDependencies(t *testing.T) {
 		if d, err = newDependencies(dependencies(t, rest...), 4100); err != nil || d.bounds[1].heldBy != 0 {
 			t.Errorf("without row %d: %v, %v", missing, d.bounds, err)
 		}
+	}
+	// Each flow waits for the other: none can start before row 0 or a later one has ended.
+	d, err = newDependencies(dependencies(t, dependency{0, 1, 0}, dependency{1, 0, 0}), 2)
+	if err != nil || d.bounds[0] != (dependencyBounds{0, 0}) {
+		t.Errorf("%v, %v", d.bounds, err)
+	}
+	// Flow 0 has a dependency, and so have all others.
+	d, err = newDependencies(dependencies(t, dependency{0, 2, 0}, dependency{1, 2, 0}, dependency{2, 1, 0}), 3)
+	if err != nil || d.bounds[0] != (dependencyBounds{1, 1}) {
+		t.Errorf("%v, %v", d.bounds, err)
 	}
 	for _, bad := range [][]dependency{{{5, 3, 0}, {4, 3, 0}}, {{4100, 3, 0}}, {{5, 5, 0}}, {{5, -1, 0}},
 		{{5, 4100, 0}}, {{5, 3, -1}}} {

@@ -36,10 +36,12 @@ type dependency struct {
 func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader, error) {
 	none := dependencyBounds{math.MaxInt64, math.MaxInt64}
 	d := &dependencyReader{bounds: slices.Repeat([]dependencyBounds{none}, int(flows/dependencyBlock+2))}
-	row := int64(-1)
-	latest := int64(-1) // the current flow, and the last flow that it waits for
+	row := int64(-1)   // the current flow; the first has none before it
+	latest := int64(0) // the last flow that it waits for
 	next := func(to int64) {
-		d.bound(row).heldBy = min(d.bound(row).heldBy, latest)
+		if row >= 0 {
+			d.bound(row).heldBy = min(d.bound(row).heldBy, latest)
+		}
 		// The flows in between have no dependencies.
 		for free := row + 1; free < to; free = (free/dependencyBlock + 1) * dependencyBlock {
 			d.bound(free).heldBy = 0
@@ -71,13 +73,14 @@ func newDependencies(open func() schema.Batches, flows int64) (*dependencyReader
 }
 
 func (d *dependencyReader) bound(row int64) *dependencyBounds {
-	return &d.bounds[max(0, row)/dependencyBlock]
+	return &d.bounds[row/dependencyBlock]
 }
 
 // add appends to a chunk what its next flow, in a row of table flows, waits for.
 func (d *dependencyReader) add(c *network.Flows, row int64) error {
 	if len(c.AfterEnds) == 0 {
-		c.KeepRow, c.HeldBy = d.bound(row).keepRow, d.bound(row).heldBy
+		c.KeepRow = d.bound(row).keepRow
+		c.HeldBy = d.bound(row).heldBy
 	}
 	for {
 		for ; len(d.rows) > 0 && d.rows[0].Row == row; d.rows = d.rows[1:] {
