@@ -92,6 +92,14 @@ func TestQuantilesOfCases(t *testing.T) {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}
+	for slowdown := 1.01; slowdown < 1.05; slowdown += 0.0001 {
+		one := CaseSlowdowns{}
+		one.Count(1, slowdown)
+		got, _ := one.Quantile(0, 0.5)
+		if !within(got/slowdown, 1, 0.001001) { // half a cell
+			t.Fatalf("the only slowdown is %v, its quantile %v", slowdown, got)
+		}
+	}
 	if _, ok := c.Quantile(2, 0.5); ok {
 		t.Error("a size bin without flows has a median")
 	}
@@ -372,5 +380,93 @@ func TestReplicateWithoutFlows(t *testing.T) {
 	got := w.quantiles(s, []float64{0.5, 0.9})
 	if !slices.Equal(got, []float64{5, 5}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// Five batches of 100 flows have 10 to 30 flows beyond the cell, 20 on average. Their squared differences are
+// 200, the odds 0.2 × 0.8 × 500 = 80, and one batch is not free: 200 / 80² × 5/4. If no flow is beyond the cell,
+// or all are, the odds do not vary.
+func TestVarianceOfOddsByHand(t *testing.T) {
+	var g blockCounts
+	for batch, beyond := range []int{10, 20, 30, 20, 20} {
+		for i := range 100 {
+			cell := 3
+			if i < beyond {
+				cell = 7
+			}
+			g.count(batch*20+i%20, cell)
+		}
+	}
+	c := g.accumulate(nil)
+	for cell, want := range map[int]float64{3: 0.0390625, 5: 0.0390625, 2: 0, 7: 0} {
+		got := c.oddsVariance(cell, 5)
+		if !within(got, want, 1e-15) {
+			t.Errorf("beyond cell %d: %v, want %v", cell, got, want)
+		}
+	}
+}
+
+// oddsVarianceOf is oddsVariance of a list of slowdowns, in the order of their starts.
+func oddsVarianceOf(slow []float64, cell, batches int) float64 {
+	beyond := make([]float64, batches)
+	flows := make([]float64, batches)
+	share := 0.0
+	for i, s := range slow {
+		batch := i * intervalBlocks / len(slow) * batches / intervalBlocks
+		flows[batch]++
+		if cells.Of(s) > cell {
+			beyond[batch]++
+			share += 1 / float64(len(slow))
+		}
+	}
+	sum := 0.0
+	for k := range batches {
+		sum += (beyond[k] - share*flows[k]) * (beyond[k] - share*flows[k])
+	}
+	odds := float64(len(slow)) * share * (1 - share)
+	return sum / (odds * odds) * float64(batches) / float64(batches-1)
+}
+
+// An interval of drawn delays follows from the largest of three variances, of 5 and 10 batches and what 10 and
+// 33 extrapolate to, each of which is the largest for some workloads. It uses Student's t, 2.776 for 5 batches.
+// If the deviation is above 0.5, there is no interval.
+func TestIntervalOfDrawsIsItsFormula(t *testing.T) {
+	const flows = 10_000
+	largest := map[int]int{}
+	refused := 0
+	for trial, together := range slices.Repeat([]int{1, 40, 90, 150, 250, 400}, 6) {
+		random := rand.New(rand.NewPCG(uint64(trial), 12))
+		slow := bursts(random, flows, together)
+		var inCases, drawn blockCounts
+		for i, s := range slow {
+			inCases.count(i*intervalBlocks/flows, cells.Of(s))
+			drawn.count(random.IntN(intervalBlocks), cells.Of(s))
+		}
+		c := inCases.accumulate(nil)
+		row := Interval{Quantile: 0.9, Flows: flows}
+		drawnInterval(drawn.accumulate(nil), c, &row)
+		at := c.cellOfAll(0.9)
+		of := []float64{oddsVarianceOf(slow, at, 5), oddsVarianceOf(slow, at, 10), 0}
+		of[2] = 2*of[1] - oddsVarianceOf(slow, at, 33)
+		variance := slices.Max(of)
+		if variance > 0.25 {
+			refused++
+			if !math.IsNaN(row.Lo) || !math.IsNaN(row.Hi) || row.Warning == "" {
+				t.Errorf("trial %d: a variance of %v, and %+v", trial, variance, row)
+			}
+			continue
+		}
+		largest[slices.Index(of, variance)]++
+		factor := math.Exp(2.776 * math.Sqrt(variance+1/(flows*0.9*0.1)))
+		slices.Sort(slow)
+		at0 := func(odds float64) float64 { return slow[int(math.Ceil(flows/(1+odds)))-1] }
+		lo := at0(factor / 9)
+		hi := at0(1 / factor / 9)
+		if row.Lo > lo || row.Lo < 0.998*lo || row.Hi < hi || row.Hi > 1.0021*hi {
+			t.Errorf("trial %d: from %v to %v, want %v to %v", trial, row.Lo, row.Hi, lo, hi)
+		}
+	}
+	if len(largest) != 3 || refused < 3 {
+		t.Errorf("the largest variances were %v, and %d were refused", largest, refused)
 	}
 }

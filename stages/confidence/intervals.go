@@ -429,19 +429,20 @@ func (c cumulative) upTo(cell int, weights *blockWeights) (sum int64) {
 }
 
 // quantile returns the cell of a quantile of the weighted flows. It is fast if the cell is close to near. If
-// the total weight is 0, ok is false.
+// the total weight is 0, ok is false. p is at most 1.
 func (c cumulative) quantile(p float64, weights *blockWeights, near int) (cell int, ok bool) {
 	total := c.upTo(len(c)-1, weights)
 	want := int64(math.Ceil(p * float64(total)))
 	lo := near
 	hi := near
 	step := 1
-	for ; hi < len(c)-1 && c.upTo(hi, weights) < want; step *= 2 {
+	for ; c.upTo(hi, weights) < want; step *= 2 {
 		lo = hi + 1
 		hi = min(hi+step, len(c)-1)
 	}
 	for ; lo > 0 && c.upTo(lo-1, weights) >= want; step *= 2 {
-		lo, hi = max(lo-step, 0), lo-1
+		hi = lo - 1
+		lo = max(lo-step, 0)
 	}
 	return lo + sort.Search(hi-lo, func(i int) bool { return c.upTo(lo+i, weights) >= want }), total > 0
 }

@@ -103,7 +103,7 @@ func (l *Loads) Load(link topology.Link) float64 {
 // The last flow finishes no earlier.
 func (l *Loads) ReportedLoad(p *simkernel.Params, link topology.Link) float64 {
 	x := l.Links[link.ID]
-	if l.LastStartNS > l.FirstStartNS || x.Flows+x.Packets == 0 || l.busiestBps == 0 {
+	if l.LastStartNS > l.FirstStartNS || x.Flows+x.Packets == 0 {
 		return l.Load(link)
 	}
 	return float64(x.Bytes) * 8e9 / l.busiest.BusyNS(l.busiestBps, p) / float64(link.BandwidthBps)
@@ -198,8 +198,9 @@ func (l *Loads) Cut(wants func(link int32) bool, ranges int) []LinkRange {
 		if !wants(int32(id)) {
 			continue
 		}
-		share := left / int64(max(1, ranges-len(all)))
-		if cost > 0 && cost+x.Packets/2 > share && len(all) < ranges-1 {
+		// The last range has all that is left, so cost is not above its share.
+		share := left / int64(ranges-len(all))
+		if cost > 0 && cost+x.Packets/2 > share {
 			all = append(all, l.Range(step.Range{Lo: lo, Hi: int64(id)}, wants))
 			lo = int64(id)
 			left -= cost

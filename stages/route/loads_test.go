@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/schema"
 	"parsimon/simkernel"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
+	"parsimon/stages/workload"
 )
 
 // smallLoads are 10 flows of 100,000 bytes in all, in 100 packets, on link 0 within 100 µs.
@@ -33,6 +35,12 @@ func TestLoadOfALink(t *testing.T) {
 	if got != 0.8 || l.ReportedLoad(&p, n.Links[0]) != 0.8 || l.Load(n.Links[1]) != 0 {
 		t.Errorf("load %v, reported %v", got, l.ReportedLoad(&p, n.Links[0]))
 	}
+	l.Links[4] = LinkLoad{Flows: 1, Bytes: 1000, Packets: 1}
+	got = l.Load(n.Links[4])
+	if got != 0.008 {
+		t.Errorf("a flow of one packet: load %v", got)
+	}
+	l.Links[4] = LinkLoad{}
 	l.LastStartNS = l.FirstStartNS + 1
 	got = l.Load(n.Links[0])
 	if got != 80_000 {
@@ -42,7 +50,8 @@ func TestLoadOfALink(t *testing.T) {
 	l.busiest = l.Links[0]
 	l.busiestBps = 1e10
 	l.Links[2] = LinkLoad{Flows: 1, Bytes: 10_480, Packets: 11}
-	for link, want := range map[int]float64{0: 100_000.0 / 104_800, 2: 0.1, 4: 0} {
+	l.Links[6] = LinkLoad{Flows: 1, Bytes: 1048, Packets: 1}
+	for link, want := range map[int]float64{0: 100_000.0 / 104_800, 2: 0.1, 4: 0, 6: 0.01} {
 		got := l.ReportedLoad(&p, n.Links[link])
 		if math.Abs(got-want) > 1e-9 || l.Load(n.Links[link]) != 0 {
 			t.Errorf("link %d: a burst is reported as %v, want %v, and is %v", link, got, want, l.Load(n.Links[link]))
@@ -218,6 +227,22 @@ func TestLargestFlow(t *testing.T) {
 		stats, err := Flows(t.Context(), m, in(), Sink{nil, &loads})
 		if err != nil || stats.PacketHops != 2*packets {
 			t.Errorf("loads of %d packets: %+v, %v", packets, stats, err)
+		}
+	}
+}
+
+// A path can be one cable between two hosts. Its only link is then its first one.
+func TestPathOfOneLink(t *testing.T) {
+	n := topologytest.Wire(t, 2, 2, [2]int32{0, 1})
+	hops := newKept(t, schema.Hops)
+	loads := newKept(t, schema.LinkLoads)
+	b := &flowBatches{each: 1}
+	b.rows = append(b.rows, workload.Row{ID: 1, Src: 1, Dst: 0, SizeBytes: 1})
+	_, err := Flows(t.Context(), model(topologytest.MustRouter(t, n, 1)), Chunk{Flows: b}, Sink{hops, loads})
+	for column, want := range map[string]int64{"first_link": 1, "link_id": 1, "hops": 1, "path_delay_ns": 1000} {
+		got := hops.ints[column]
+		if err != nil || !slices.Equal(got, []int64{want}) {
+			t.Errorf("%s: %v, want %d; %v", column, got, want, err)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"parsimon/schema"
@@ -166,9 +165,6 @@ func (c *chunk) add(of *Flow) error {
 			return err
 		}
 		c.stats.Unreachable++
-	}
-	if len(paths) > math.MaxInt32 || len(c.flows) == math.MaxInt32 {
-		return errors.New("a chunk has more than 2^31 hops: use smaller chunks")
 	}
 	c.load(&f, paths[before:], packets)
 	c.flows = append(columns.Grow(c.flows, 1), f)
