@@ -137,10 +137,10 @@ func (p *Params) WindowDelayNS(path Path, sizeBytes int64) int64 {
 		n -= w
 	}
 	fullPS := NewWireTime(float64(path.SlowestBps)).PS(p.PayloadBytes + p.HeaderBytes)
-	if window == AutoWindow || n < 1 || w > path.RoundTripNS*PSPerNS/fullPS {
+	if window == AutoWindow || w > path.RoundTripNS*PSPerNS/fullPS {
 		return 0
 	}
-	return (n - 1) / w * (path.RoundTripNS - w*fullPS/PSPerNS)
+	return max(0, n-1) / w * (path.RoundTripNS - w*fullPS/PSPerNS)
 }
 
 // An IdealPath computes the FCT of a flow alone on a path of store-and-forward hops, exactly as the

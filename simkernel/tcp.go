@@ -402,7 +402,7 @@ func (d *dctcpWindow) observe(a *TCPAck) {
 	if a.Marked {
 		d.marked += newBytes
 	}
-	if a.AckedBytes > d.windowEnd && d.acked > 0 {
+	if a.AckedBytes > d.windowEnd { // and above what was acknowledged when the window began: d.acked is not 0
 		share := float64(d.marked) / float64(d.acked)
 		d.alpha = float64((1-d.gain)*d.alpha) + float64(d.gain*share)
 		d.windowEnd = a.SentBytes

@@ -74,6 +74,13 @@ func TestTCPTimeout(t *testing.T) {
 	if c.TimeoutPS() != 200*ms {
 		t.Errorf("at least %d ps, want 200 ms", c.TimeoutPS())
 	}
+	// Before the first sample, R is the round trip of the idle path.
+	p := ParamsOf(NewReno)
+	c.Start(&p, Limits{RoundTripNS: 100_000_000})
+	if c.TimeoutPS() != 300*ms {
+		t.Errorf("%d ps for a path of 100 ms, want 300 ms", c.TimeoutPS())
+	}
+	c.Start(&p, Limits{})
 	c.OnSend(1000, 1000, 0, false)
 	c.OnSend(2000, 1000, 100*ms, false) // not timed: one is
 	ack(c, 400*ms, 2000, 10_000, false)
@@ -165,4 +172,29 @@ func TestDCTCPWindowReducesOnce(t *testing.T) {
 	step("a mark of the next window", TCPAck{AckedBytes: 13_000, SentBytes: 17_000, Marked: true}, 2500, false)
 	step("and of the one after, at its end", TCPAck{AckedBytes: 18_000, SentBytes: 40_000, Marked: true}, 2000, false)
 	step("a loss of the one after that", TCPAck{AckedBytes: 42_000, SentBytes: 62_000, Marked: true, Lost: true}, 10_000, true)
+}
+
+// In slow start, an ACK of many packets raises the window by one packet (NewReno) or two (Linux's). More would
+// be bursts at line rate.
+func TestSlowStartIsBounded(t *testing.T) {
+	for kind, want := range map[Transport]int64{NewReno: 11_000, CUBIC: 12_000, DCTCPWindow: 12_000} {
+		c := newTCP(kind, 10)
+		ack(c, 0, 5000, 10_000, false)
+		if c.Window() != want {
+			t.Errorf("%v: window %d, want %d", kind, c.Window(), want)
+		}
+	}
+}
+
+// Once the estimate of Reno's window is as large as before the loss, it grows as Reno's does, by a packet for
+// each window (RFC 9438, §4.3).
+func TestRenoEstimateOfCUBIC(t *testing.T) {
+	c := newTCP(CUBIC, 100)
+	for reno, want := range map[float64]float64{70: 70.01, 69: 69 + 9.0/17/100} {
+		g := cubic{window: 100, maximum: 100, prior: 70, reno: reno}
+		g.avoid(c, 0, 1000)
+		if math.Abs(g.reno-want) > 1e-9 {
+			t.Errorf("from %v to %v, want %v", reno, g.reno, want)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package simkernel
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -73,6 +74,38 @@ func TestRegistry(t *testing.T) {
 	}
 	if err := (&Params{Transport: Transport(len(registry))}).Validate(); err == nil {
 		t.Error("an unknown transport is accepted")
+	}
+}
+
+// Scenario files may state constants in these ranges. A narrower range would refuse files that were accepted,
+// and a wider one accepts values that overflow in a simulation or that no network has.
+func TestRangesOfConstants(t *testing.T) {
+	tcp := "initial_window 1..1000, min_timeout 1000..1e+12, delayed_ack 0..5e+08, " +
+		"receive_window 65536..1.073741824e+09, duplicate_acks 1..1000"
+	marks := "min_mark_per_gbps 0..1.073741824e+09, max_mark_per_gbps 0..1.073741824e+09, max_marking 0..1"
+	for kind, want := range map[Transport]string{
+		DCTCP: "gain 0..1, additive_increase 0..1e+15, mark_per_gbps 0..1.073741824e+09",
+		DCQCN: "gain 1e-06..1, alpha_timer 1000..1e+12, decrease_timer 1000..1e+12, increase_timer 1000..1e+12, " +
+			"additive_increase 0..1e+15, hyper_increase 0..1e+15, " + marks,
+		TIMELY: "smoothing 0..1, decrease 0..1, low 0..1e+12, high 0..1e+12, min_rtt 1..1e+12, " +
+			"additive_increase 0..1e+15, hyper_increase 0..1e+15, hyper_after 0..1e+09",
+		HPCC: "target 0..2, max_stage 0..1e+09, additive_increase 0..1e+12, base_rtt 1..1e+12",
+		Swift: "base_target 1..1e+12, per_hop 0..1e+09, additive_increase 0..1e+06, decrease 0..1, " +
+			"max_decrease 0..1, scaling 0..1e+12, min_scaling 0..1e+09, max_scaling 0..1e+09",
+		NewReno:     tcp,
+		CUBIC:       tcp,
+		DCTCPWindow: tcp + ", gain 0..1, mark_per_gbps 0..1.073741824e+09",
+	} {
+		p := ParamsOf(kind)
+		var all []string
+		for _, k := range p.Keys() {
+			all = append(all, fmt.Sprintf("%s %v..%v", k.Name, k.Min, k.Max))
+		}
+		got := strings.Join(all, ", ")
+		shared := "payload 1..65536, header 0..4096, ack 0..4096, min_rate 10000..1e+15, "
+		if got != shared+want {
+			t.Errorf("%v: %s", kind, got)
+		}
 	}
 }
 

@@ -34,6 +34,14 @@ func Text(a, b string) string { return a + b }
 
 func Message(x int) error { return fmt.Errorf("%d of %d", x*100, 3) }
 
+func Which(x int) string {
+	switch {
+	case x == 5:
+		return "five"
+	}
+	return "other"
+}
+
 type list[T any] []T
 
 func (l *list[T]) grow(by ...T) {
@@ -52,6 +60,9 @@ import "testing"
 
 func TestSample(t *testing.T) {
 	Unchecked(1)
+	if Which(4) != "other" {
+		t.Fail()
+	}
 	var l list[int]
 	if l.grow(1, 2, 3); len(l) != 2 || Sum("", 1) != 8 || Twice(64) != 4 {
 		t.Fail()
@@ -89,7 +100,7 @@ func TestSample(t *testing.T) {
 		"10 -> 11": killed, "< -> <=": killed, "* -> /": alive, "7 -> 8": alive, "- -> +": unseen,
 		"+ -> -":  invalid,
 		"> -> >=": alive, "2 -> 3": killed, "<< -> >>": killed, "3 -> 4": killed, ">> -> <<": killed,
-		"4 -> 5": killed,
+		"4 -> 5": killed, "== -> !=": killed, "5 -> 6": alive,
 	}
 	for change, v := range want {
 		if found, ok := got[change]; !ok || found != v {

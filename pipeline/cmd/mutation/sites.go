@@ -27,6 +27,7 @@ type site struct {
 	offset      int // of the text in the file, in bytes
 	text, other string
 	declared    bool // outside of functions, where coverage is not counted
+	counted     span // the lines whose coverage tells which tests run the site
 	in          *function
 }
 
@@ -117,13 +118,18 @@ func fileSites(pkg, path string) ([]site, error) {
 	var sites []site
 	declared := false
 	var in *function
+	var cases []ast.Expr // of switches: no coverage is counted for them
+	var body span
 	add := func(at token.Pos, text, other string) {
 		where := files.Position(at)
 		if isEquivalent(path, lines[where.Line-1], text) {
 			return
 		}
 		s := site{pkg: pkg, file: path, line: where.Line, offset: where.Offset, text: text, other: other,
-			declared: declared}
+			declared: declared, counted: span{where.Line, where.Line}}
+		if slices.ContainsFunc(cases, func(e ast.Expr) bool { return e.Pos() <= at && at < e.End() }) {
+			s.counted = body
+		}
 		if in != nil && where.Offset > in.body {
 			s.in = in
 		}
@@ -140,6 +146,8 @@ func fileSites(pkg, path string) ([]site, error) {
 			if changesNoResult(n) {
 				return false
 			}
+		case *ast.CaseClause:
+			cases = append(cases, n.List...)
 		case *ast.BinaryExpr:
 			operator(n.OpPos, n.Op)
 		case *ast.AssignStmt:
@@ -158,6 +166,7 @@ func fileSites(pkg, path string) ([]site, error) {
 		var group *ast.GenDecl
 		group, declared = d.(*ast.GenDecl)
 		in = functionOf(files, d)
+		body = span{files.Position(d.Pos()).Line, files.Position(d.End()).Line}
 		if !declared || group.Tok != token.IMPORT {
 			ast.Inspect(d, visit)
 		}

@@ -284,7 +284,8 @@ func (b *baseline) printTimes(pkg string) {
 	fmt.Fprintln(os.Stderr)
 }
 
-// testsOf returns the tests that run the line of a site, or all tests if it is outside of functions.
+// testsOf returns the tests that run the line of a site. It returns those that run its function if it is the
+// case of a switch, and all tests if it is outside of functions.
 func (b *baseline) testsOf(s site) []unitTest {
 	if s.declared {
 		return b.tests
@@ -292,7 +293,7 @@ func (b *baseline) testsOf(s site) []unitTest {
 	var of []unitTest
 	file := path.Join(s.pkg, filepath.Base(s.file))
 	for _, u := range b.tests {
-		if u.runs(file, s.line) {
+		if u.runs(file, s.counted) {
 			of = append(of, u)
 		}
 	}
@@ -327,12 +328,9 @@ func lineOf(position string) (int, error) {
 	return strconv.Atoi(line)
 }
 
-// runs reports whether a test runs a line of a function.
-func (u *unitTest) runs(file string, line int) bool {
-	for _, s := range u.covered[file] {
-		if s.first <= line && line <= s.last {
-			return true
-		}
-	}
-	return false
+// runs reports whether a test runs one of these lines.
+func (u *unitTest) runs(file string, lines span) bool {
+	return slices.ContainsFunc(u.covered[file], func(s span) bool {
+		return s.first <= lines.last && lines.first <= s.last
+	})
 }
