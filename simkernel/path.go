@@ -125,8 +125,8 @@ func (p *Params) returnNS(path Path) int64 {
 //
 //	⌊(n − 1) / w⌋ · max(0, R − w·T)
 //
-// A sender of TCP has a receive window, which it reaches after slow start. Until then it sends about a window, which
-// n leaves out.
+// A sender of TCP has a receive window, which it reaches after slow start. Until then it sends about a
+// window, which n leaves out.
 func (p *Params) WindowDelayNS(path Path, sizeBytes int64) int64 {
 	window := p.statedWindow(path)
 	w := p.Packets(window)

@@ -174,8 +174,8 @@ func TestDCTCPWindowReducesOnce(t *testing.T) {
 	step("a loss of the one after that", TCPAck{AckedBytes: 42_000, SentBytes: 62_000, Marked: true, Lost: true}, 10_000, true)
 }
 
-// In slow start, an ACK of many packets raises the window by one packet (NewReno) or two (Linux's). More would
-// be bursts at line rate.
+// In slow start, an ACK of many packets raises the window by one packet (NewReno) or two (Linux's). More
+// would be bursts at line rate.
 func TestSlowStartIsBounded(t *testing.T) {
 	for kind, want := range map[Transport]int64{NewReno: 11_000, CUBIC: 12_000, DCTCPWindow: 12_000} {
 		c := newTCP(kind, 10)

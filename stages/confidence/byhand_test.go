@@ -384,8 +384,8 @@ func TestReplicateWithoutFlows(t *testing.T) {
 }
 
 // Five batches of 100 flows have 10 to 30 flows beyond the cell, 20 on average. Their squared differences are
-// 200, the odds 0.2 × 0.8 × 500 = 80, and one batch is not free: 200 / 80² × 5/4. If no flow is beyond the cell,
-// or all are, the odds do not vary.
+// 200, the odds 0.2 × 0.8 × 500 = 80, and one batch is not free: 200 / 80² × 5/4. If no flow is beyond the
+// cell, or all are, the odds do not vary.
 func TestVarianceOfOddsByHand(t *testing.T) {
 	var g blockCounts
 	for batch, beyond := range []int{10, 20, 30, 20, 20} {
@@ -427,9 +427,9 @@ func oddsVarianceOf(slow []float64, cell, batches int) float64 {
 	return sum / (odds * odds) * float64(batches) / float64(batches-1)
 }
 
-// An interval of drawn delays follows from the largest of three variances, of 5 and 10 batches and what 10 and
-// 33 extrapolate to, each of which is the largest for some workloads. It uses Student's t, 2.776 for 5 batches.
-// If the deviation is above 0.5, there is no interval.
+// An interval of drawn delays follows from the largest of three variances, of 5 and 10 batches and what 10
+// and 33 extrapolate to, each of which is the largest for some workloads. It uses Student's t, 2.776 for 5
+// batches. If the deviation is above 0.5, there is no interval.
 func TestIntervalOfDrawsIsItsFormula(t *testing.T) {
 	const flows = 10_000
 	largest := map[int]int{}

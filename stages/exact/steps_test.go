@@ -46,74 +46,80 @@ func (t *stepTask) Add(n int64)             { t.progress += n }
 func (t *stepTask) Warn(text string)        { t.warnings = append(t.warnings, text) }
 func (t *stepTask) Note(stats any, _ int64) { t.stats = stats.(Stats) }
 
-// The step reads the dependencies of a closed workload only, warns of the smallest buffer before it starts, and
-// is as long as its packet-hops. It writes a table only if the model has what the table describes.
+// The step reads the dependencies of a closed workload only, warns of the smallest buffer before it starts,
+// and is as long as its packet-hops. It writes a table only if the model has what the table describes.
 func TestStepOfTheWholeNetwork(t *testing.T) {
-	flows := methodtest.FlowRecord(smallFlow(1, 0, 1000, 5), smallFlow(2, 1, 2000, 5))
-	for _, c := range []struct {
-		name     string
-		change   func(m *step.Model)
-		closed   bool
-		lastEnd  int64 // 3,677 ns after the start
-		extra    string
-		warnings int
-	}{
-		{name: "plain", change: func(*step.Model) {}, lastEnd: 5 + 5354},
+	for _, c := range []stepCase{
+		{name: "plain", lastEnd: 5 + 5354},
 		// Flow 2 starts 1,000 ns after flow 1 has ended, and takes two packets.
-		{name: "closed", change: func(*step.Model) {}, closed: true, lastEnd: 5 + 3677 + 1000 + 3677 + 839},
-		{name: "events", change: func(m *step.Model) {
-			*m = *moving(t, m.Network, distantEvent)
-		}, lastEnd: 5 + 5354, extra: "link_slots"},
-		{name: "classes", change: func(m *step.Model) {
-			m.Classes = []step.TrafficClass{{Name: "default"}}
-		}, lastEnd: 5 + 5354, extra: "link_classes"},
-		{name: "small buffers", change: func(m *step.Model) {
+		{name: "closed", closed: true, lastEnd: 5 + 3677 + 1000 + 3677 + 839},
+		{name: "events", model: func(m *step.Model) { *m = *moving(t, m.Network, distantEvent) }, lastEnd: 5 + 5354,
+			extra: "link_slots"},
+		{name: "classes", model: func(m *step.Model) { m.Classes = []step.TrafficClass{{Name: "default"}} },
+			lastEnd: 5 + 5354, extra: "link_classes"},
+		{name: "small buffers", model: func(m *step.Model) {
 			m.Buffers = network.BufferParams{SwitchBytes: 30_000, Alpha: 1, PFC: true}
 		}, lastEnd: 5 + 5354, warnings: 1},
-		{name: "events, ecmp", change: func(m *step.Model) { m.Moves = &moves.Moves{} }, lastEnd: 5 + 5354},
+		{name: "no events", model: func(m *step.Model) { m.Moves = &moves.Moves{} }, lastEnd: 5 + 5354},
 	} {
-		m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
-		c.change(m)
-		source := &step.Step{Writes: []schema.Table{schema.Flows, schema.Dependencies}}
-		all := steps(m, step.Options{}, source)
-		s := all[1]
-		var loads tables.Memory
-		_, err := route.Flows(t.Context(), m, route.Chunk{Flows: methodtest.Table(flows).Read()}, route.Sink{Loads: &loads})
-		if err != nil {
-			t.Fatal(err)
-		}
-		task := &stepTask{closed: c.closed, written: map[string]*tables.Memory{}, tables: map[string]func() schema.Batches{
-			"flows": methodtest.Table(flows).Read, "link_loads": loads.Read,
-			"dependencies": dependencies(t, dependency{1, 0, 1000}),
-		}}
-		var names []string
-		for _, table := range s.Writes {
-			task.written[table.Name] = &tables.Memory{}
-			names = append(names, table.Name)
-		}
-		want := strings.Fields("exact_fcts exact_hops link_stats " + c.extra)
-		if !slices.Equal(names, want) {
-			t.Errorf("%s: writes %v, want %v", c.name, names, want)
-		}
-		rows, cost, err := s.Cut.Size(task)
-		if err != nil || rows != (step.Range{}) || cost != 6 {
-			t.Errorf("%s: rows %v, a cost of %d, %v", c.name, rows, cost, err)
-		}
-		work, err := s.Open(task)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := work(t.Context(), task); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		if task.stats.LastEndNS != c.lastEnd || task.progress != 6 || len(task.warnings) != c.warnings {
-			t.Errorf("%s: %+v, progress %d, warnings %q; want an end at %d", c.name, task.stats, task.progress,
-				task.warnings, c.lastEnd)
-		}
-		for name, table := range task.written {
-			if len(table.Records) == 0 || table.Records[0].NumRows() == 0 {
-				t.Errorf("%s: table %s is empty", c.name, name)
-			}
+		t.Run(c.name, c.test)
+	}
+}
+
+// A stepCase is a model, and what step exact does with two flows.
+type stepCase struct {
+	name     string
+	model    func(m *step.Model)
+	closed   bool
+	lastEnd  int64  // flow 1 takes 3,677 ns, and flow 2 two packets more behind it
+	extra    string // table that is written beside the usual ones
+	warnings int
+}
+
+func (c *stepCase) test(t *testing.T) {
+	flows := methodtest.FlowRecord(smallFlow(1, 0, 1000, 5), smallFlow(2, 1, 2000, 5))
+	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
+	if c.model != nil {
+		c.model(m)
+	}
+	s := steps(m, step.Options{}, &step.Step{Writes: []schema.Table{schema.Flows, schema.Dependencies}})[1]
+	var loads tables.Memory
+	in := route.Chunk{Flows: methodtest.Table(flows).Read()}
+	if _, err := route.Flows(t.Context(), m, in, route.Sink{Loads: &loads}); err != nil {
+		t.Fatal(err)
+	}
+	task := &stepTask{closed: c.closed, written: map[string]*tables.Memory{}}
+	task.tables = map[string]func() schema.Batches{
+		"flows": methodtest.Table(flows).Read, "link_loads": loads.Read,
+		"dependencies": dependencies(t, dependency{1, 0, 1000}),
+	}
+	var names []string
+	for _, table := range s.Writes {
+		task.written[table.Name] = &tables.Memory{}
+		names = append(names, table.Name)
+	}
+	want := strings.Fields("exact_fcts exact_hops link_stats " + c.extra)
+	if !slices.Equal(names, want) {
+		t.Errorf("writes %v, want %v", names, want)
+	}
+	rows, cost, err := s.Cut.Size(task)
+	if err != nil || rows != (step.Range{}) || cost != 6 {
+		t.Errorf("rows %v, a cost of %d, %v", rows, cost, err)
+	}
+	work, err := s.Open(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work(t.Context(), task); err != nil {
+		t.Fatal(err)
+	}
+	if task.stats.LastEndNS != c.lastEnd || task.progress != 6 || len(task.warnings) != c.warnings {
+		t.Errorf("an end at %d, want %d; progress %d, warnings %q", task.stats.LastEndNS, c.lastEnd, task.progress,
+			task.warnings)
+	}
+	for name, table := range task.written {
+		if len(table.Records) == 0 || table.Records[0].NumRows() == 0 {
+			t.Errorf("table %s is empty", name)
 		}
 	}
 }

@@ -36,9 +36,9 @@ func moving(t *testing.T, n *topology.Network, text moves.Text) *step.Model {
 // distantEvent changes a cable of SmallNetwork long after all flows.
 var distantEvent = moves.Text{Events: []string{"2:4 rate 1G 9s.."}}
 
-// Table link_slots has the bytes, with headers, that each link sends in slots of equal length. Link 2 sends at
-// 300 µs, which is beyond 128 slots of 1 or 2 µs, so all slots have 4 µs. A packet of 1,048 bytes in 4 µs is
-// 20.96% of 10 Gbps.
+// Table link_slots has the bytes, with headers, that each link sends in slots of equal length. Link 2 sends
+// at 300 µs, which is beyond 128 slots of 1 or 2 µs, so all slots have 4 µs. A packet of 1,048 bytes in 4 µs
+// is 20.96% of 10 Gbps.
 func TestSlotsOfLinks(t *testing.T) {
 	const start = 5_000_000
 	m := moving(t, topologytest.SmallNetwork(t), distantEvent)
@@ -68,7 +68,7 @@ func TestDistantEventChangesNothing(t *testing.T) {
 	const start = 5_000_000
 	var flows []workload.Row
 	for i := range int64(30) {
-		flows = append(flows, workload.Row{ID: i, Src: int32(i % 3), Dst: 3, SizeBytes: 1 + i*977, StartNS: start + i*900})
+		flows = append(flows, smallFlow(i, int32(i%3), 1+i*977, start+i*900))
 	}
 	want := simulateSmall(t, methodtest.DCTCP(t, topologytest.SmallNetwork(t)), Options{}, flows...)
 	got := simulateSmall(t, moving(t, topologytest.SmallNetwork(t), distantEvent), Options{}, flows...)
@@ -95,8 +95,8 @@ func TestDistantEventChangesNothing(t *testing.T) {
 	}
 }
 
-// Bytes count at the link that sends them. A flow of 1,000 packets leaves its path after 100 µs, when the cable
-// goes down. The other way has no flows in table hops, but carries the rest.
+// Bytes count at the link that sends them. A flow of 1,000 packets leaves its path after 100 µs, when the
+// cable goes down. The other way has no flows in table hops, but carries the rest.
 func TestBytesOfAPathThatMoves(t *testing.T) {
 	// Links 4 and 6 are the way through switch 4; 8 and 10 the way through switch 5.
 	n := topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3}, [2]int32{2, 5},
@@ -106,15 +106,18 @@ func TestBytesOfAPathThatMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	down, other := 4, 8
+	down := 4
+	other := 8
 	event := "2:4 down 100us.."
 	if path[1] == 8 {
-		down, other = 8, 4
+		down = 8
+		other = 4
 		event = "2:5 down 100us.."
 	}
 	m := moving(t, n, moves.Text{Events: []string{event}, Converge: "50us"})
 	s := simulateSmall(t, m, Options{}, flow)
-	before, after := s.links[down], s.links[other]
+	before := s.links[down]
+	after := s.links[other]
 	if before.PacketsSent < 100 || after.PacketsSent < 500 || before.Flows != 1 || after.Flows != 0 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
@@ -148,7 +151,8 @@ func TestFlowsWithoutAPath(t *testing.T) {
 		m := methodtest.DCTCP(t, n)
 		m.Unreachable = count
 		cut := methodtest.FlowRecord(smallFlow(1, 2, 1000, 5))
-		rest := methodtest.FlowRecord(smallFlow(2, 0, 1000, 6), workload.Row{ID: 3, Src: 1, Dst: 2, SizeBytes: 1, StartNS: 7})
+		alsoCut := workload.Row{ID: 3, Src: 1, Dst: 2, SizeBytes: 1, StartNS: 7}
+		rest := methodtest.FlowRecord(smallFlow(2, 0, 1000, 6), alsoCut)
 		flows := methodtest.Table(cut)
 		flows.Records = append(flows.Records, rest)
 		return Simulate(t.Context(), m, flows.Read(), o, Tables{FCTs: &tables.Memory{}})
@@ -171,8 +175,8 @@ func TestFlowsWithoutAPath(t *testing.T) {
 	}
 }
 
-// The simulation ends when the flows that count have finished. Results are passed on for 4,096 flows at a time.
-// The flow of 10 MB does not count: the rest of it would take milliseconds, which nobody needs.
+// The simulation ends when the flows that count have finished. Results are passed on for 4,096 flows at a
+// time. The flow of 10 MB does not count: the rest of it would take milliseconds, which nobody needs.
 func TestEndsWithTheFlowsThatCount(t *testing.T) {
 	const start = 1_000_000
 	var progress int64
@@ -214,8 +218,8 @@ func TestDeepestOfEqualSwitches(t *testing.T) {
 	}
 }
 
-// A buffer that holds exactly the headroom of its longest cable is accepted. With a byte less, the error names
-// the cable.
+// A buffer that holds exactly the headroom of its longest cable is accepted. With a byte less, the error
+// names the cable.
 func TestLeastBufferOfPFC(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	n.Links[6].DelayNS = 100_000

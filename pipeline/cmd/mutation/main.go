@@ -8,8 +8,8 @@
 // A mutant is one change of one file: another number, comparison or operator. It is killed if the package's
 // own short tests fail or time out, alive if they pass, and invalid if it does not compile. Each test runs
 // once alone, which shows its time and the lines that it runs. A mutant is then tried with the tests that run
-// its line, the fastest first. Mutants on lines that no test runs are alive, without a run. The sample depends
-// only on --seed, so that a run can be repeated. Capacities and texts of errors have no mutants.
+// its line, the fastest first. Mutants on lines that no test runs are alive, without a run. The sample
+// depends only on --seed, so that a run can be repeated. Capacities and texts of errors have no mutants.
 //
 //	go run ./pipeline/cmd/mutation --mutants 40 --seed 7 ./stages/... ./simkernel/...
 //
@@ -81,7 +81,8 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// draw returns a random sample of the sites of each package. The sample of a package depends on its own sites only.
+// draw returns a random sample of the sites of each package. The sample of a package depends on its own sites
+// only.
 func draw(sites []site, each int, seed uint64) []site {
 	of := map[string][]site{}
 	for _, s := range sites {

@@ -105,73 +105,83 @@ func findSites(ctx context.Context, patterns []string) ([]site, error) {
 
 // fileSites finds the sites of one file.
 func fileSites(pkg, path string) ([]site, error) {
-	files := token.NewFileSet()
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.Split(string(source), "\n")
-	file, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
+	f := &finder{pkg: pkg, path: path, files: token.NewFileSet(), lines: strings.Split(string(source), "\n")}
+	file, err := parser.ParseFile(f.files, path, source, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	var sites []site
-	declared := false
-	var in *function
-	var cases []ast.Expr // of switches: no coverage is counted for them
-	var body span
-	add := func(at token.Pos, text, other string) {
-		where := files.Position(at)
-		if isEquivalent(path, lines[where.Line-1], text) {
-			return
-		}
-		s := site{pkg: pkg, file: path, line: where.Line, offset: where.Offset, text: text, other: other,
-			declared: declared, counted: span{where.Line, where.Line}}
-		if slices.ContainsFunc(cases, func(e ast.Expr) bool { return e.Pos() <= at && at < e.End() }) {
-			s.counted = body
-		}
-		if in != nil && where.Offset > in.body {
-			s.in = in
-		}
-		sites = append(sites, s)
-	}
-	operator := func(at token.Pos, op token.Token) {
-		if other, ok := swaps[op]; ok {
-			add(at, op.String(), other.String())
-		}
-	}
-	visit := func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			if changesNoResult(n) {
-				return false
-			}
-		case *ast.CaseClause:
-			cases = append(cases, n.List...)
-		case *ast.BinaryExpr:
-			operator(n.OpPos, n.Op)
-		case *ast.AssignStmt:
-			operator(n.TokPos, n.Tok)
-		case *ast.IncDecStmt:
-			operator(n.TokPos, n.Tok)
-		case *ast.BasicLit:
-			other := otherNumber(n)
-			if other != "" {
-				add(n.Pos(), n.Value, other)
-			}
-		}
-		return true
-	}
 	for _, d := range file.Decls {
 		var group *ast.GenDecl
-		group, declared = d.(*ast.GenDecl)
-		in = functionOf(files, d)
-		body = span{files.Position(d.Pos()).Line, files.Position(d.End()).Line}
-		if !declared || group.Tok != token.IMPORT {
-			ast.Inspect(d, visit)
+		group, f.declared = d.(*ast.GenDecl)
+		f.in = functionOf(f.files, d)
+		f.body = span{f.files.Position(d.Pos()).Line, f.files.Position(d.End()).Line}
+		if !f.declared || group.Tok != token.IMPORT {
+			ast.Inspect(d, f.visit)
 		}
 	}
-	return sites, nil
+	return f.sites, nil
+}
+
+// A finder finds the sites of a file, declaration by declaration.
+type finder struct {
+	pkg, path string
+	files     *token.FileSet
+	lines     []string
+	declared  bool
+	in        *function
+	body      span
+	cases     []ast.Expr // of switches: no coverage is counted for them
+	sites     []site
+}
+
+// visit adds the sites of a node, and reports whether those within it count, too.
+func (f *finder) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		return !changesNoResult(n)
+	case *ast.CaseClause:
+		f.cases = append(f.cases, n.List...)
+	case *ast.BinaryExpr:
+		f.addOperator(n.OpPos, n.Op)
+	case *ast.AssignStmt:
+		f.addOperator(n.TokPos, n.Tok)
+	case *ast.IncDecStmt:
+		f.addOperator(n.TokPos, n.Tok)
+	case *ast.BasicLit:
+		other := otherNumber(n)
+		if other != "" {
+			f.add(n.Pos(), n.Value, other)
+		}
+	}
+	return true
+}
+
+func (f *finder) addOperator(at token.Pos, op token.Token) {
+	if other, ok := swaps[op]; ok {
+		f.add(at, op.String(), other.String())
+	}
+}
+
+func (f *finder) add(at token.Pos, text, other string) {
+	where := f.files.Position(at)
+	if isEquivalent(f.path, f.lines[where.Line-1], text) {
+		return
+	}
+	s := site{
+		pkg: f.pkg, file: f.path, line: where.Line, offset: where.Offset, text: text, other: other,
+		declared: f.declared, counted: span{where.Line, where.Line},
+	}
+	if slices.ContainsFunc(f.cases, func(e ast.Expr) bool { return e.Pos() <= at && at < e.End() }) {
+		s.counted = f.body
+	}
+	if f.in != nil && where.Offset > f.in.body {
+		s.in = f.in
+	}
+	f.sites = append(f.sites, s)
 }
 
 // changesNoResult reports whether the arguments of a call are a capacity or the text of an error.

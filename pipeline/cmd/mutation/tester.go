@@ -256,7 +256,8 @@ func (t *tester) baseline(ctx context.Context, pkg string) (*baseline, error) {
 // runAlone runs one test of an unchanged package.
 func (t *tester) runAlone(ctx context.Context, binary, dir, name string) (unitTest, error) {
 	profile := filepath.Join(t.dir, "cover.out")
-	test := exec.CommandContext(ctx, binary, "-test.short", "-test.coverprofile", profile, "-test.run", "^"+name+"$")
+	test := exec.CommandContext(ctx, binary, "-test.short", "-test.coverprofile", profile, "-test.run",
+		"^"+name+"$")
 	test.Dir = dir
 	began := time.Now()
 	if out, err := test.CombinedOutput(); err != nil {
