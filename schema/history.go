@@ -20,8 +20,9 @@ type addition struct {
 //	version 17   table workload_intervals; packets of records
 //	version 18   flows that are parts of connections, or only load links; delays of link cases
 //	version 19   folders workload_…, derived columns, variants as values
+//	version 20   sizes and ETags of source files
 var added = map[string]map[string]addition{
-	Workloads.Name:        {"second_directions": {16, ""}},
+	Workloads.Name:        {"second_directions": {16, ""}, "file_bytes": {20, ""}, "etag": {20, ""}},
 	Rejects.Name:          {"reverse": {16, ""}},
 	Records.Name:          {"reverse": {16, ""}, "packets": {17, ""}},
 	Flows.Name:            {"connection_id": {18, "flow_id"}, "background": {18, ""}},

@@ -23,7 +23,7 @@ import (
 
 // Version is the version of the tables and manifests of a lake. It is raised whenever a column is added or
 // removed, or changes its name, type or meaning. The metadata of every Parquet file has it.
-const Version = 19
+const Version = 20
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
 const (

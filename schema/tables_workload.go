@@ -12,13 +12,15 @@ var (
 		Grain: "source file", Key: []string{"source"}, Sort: []string{"source"}, Scope: OfWorkload,
 		Columns: []Column{
 			{"source", i32, false, "", "number of the file in the workload, from 1"},
-			{"file", str, false, "", "name of the file"},
+			{"file", str, false, "", "name of the file, or URL of the object"},
 			{"digest", str, false, "", "SHA-256 of its bytes; the same bytes are ingested once"},
 			{"rows", i64, false, "", "number of rows in the file"},
 			{"second_directions", i64, false, "", "number of its rows with bytes in both directions, which count twice"},
 			{"records", i64, false, "", "number of its rows in table records"},
 			{"rejects", i64, false, "", "number of its rows in table rejects"},
 			{"set_aside", i64, false, "", "number of rejects that are not flows, such as log lines without data"},
+			{"file_bytes", i64, true, "bytes", "size of the file as it is stored; null if unknown"},
+			{"etag", str, true, "", "ETag of the object; null for files that are not in an object store"},
 		},
 	}
 	Records = Table{

@@ -43,28 +43,20 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		}
 	}
 	in.Progress.Begin("ingest", "files", int64(len(fresh)))
-	var added []Source
-	for _, s := range fresh {
-		err = in.addFile(ctx, ingester, &s)
-		if err == nil {
-			added = append(added, s)
-		} else if ctx.Err() != nil || errors.As(err, new(*scenario.ChangedError)) || !in.skip(s.File, err) {
-			break
-		}
-		err = nil
-		in.Progress.Add(1)
-	}
-	fresh = added
-	in.report.NewFiles = len(fresh)
+	added, err := in.read(ctx, ingester, fresh)
 	in.Progress.End()
-	in.report.Notes = ingester.Notes()
+	in.report.NewFiles = len(added)
+	in.report.Notes = append(notesOf(ingester, fresh), in.changed...)
 	if err != nil {
 		return err
 	}
-	if len(in.state.Sources)+len(fresh) == 0 {
+	if len(in.state.Sources)+len(added) == 0 {
 		return &SkippedError{in.report.Skipped}
 	}
-	in.state.Sources = append(in.state.Sources, fresh...)
+	if len(added) == 0 && !in.renewed && in.upToDate() { // all objects were copies of known files
+		return nil
+	}
+	in.state.Sources = append(in.state.Sources, added...)
 	slices.SortFunc(in.state.Sources, func(a, b Source) int { return cmp.Compare(a.N, b.N) })
 	if err := in.checkRejects(); err != nil { // before the long-running part
 		return err
@@ -82,6 +74,57 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 		return in.noFlows()
 	}
 	return in.session.WriteStateDurably(in.place().WorkloadPath(), in.state)
+}
+
+// upToDate reports whether the flows are those of the sources, and complete.
+func (in *ingestion) upToDate() bool {
+	return in.report.DamagedFiles == 0 && in.state.Merge.described() && in.damage(in.state.Merge.Files) == nil
+}
+
+// read reads new sources into tables records and rejects. It returns those that the workload has got.
+func (in *ingestion) read(ctx context.Context, ingester *ingest.Ingester, fresh []Source) (
+	added []Source, err error) {
+	dir := filepath.Join(in.session.TmpPath(), "objects")
+	copies, err := newSpool(ctx, in.Store, fresh, dir, cmp.Or(in.SpoolBytes, defaultSpoolBytes))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, copies.close()) }()
+	for i := range fresh {
+		s := &fresh[i]
+		isNew := true
+		if s.isObject() {
+			isNew, err = in.addObject(ctx, ingester, copies, s)
+		} else {
+			err = in.addFile(ctx, ingester, s)
+		}
+		if err == nil && isNew {
+			added = append(added, *s)
+		}
+		if err != nil && (ends(ctx, err) || !in.skip(s.File, err)) {
+			return added, err
+		}
+		in.Progress.Add(1)
+	}
+	return added, nil
+}
+
+// ends reports whether an error ends an ingest even if files that cannot be read are skipped.
+func ends(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.As(err, new(*scenario.ChangedError)) || errors.As(err, new(*copyError))
+}
+
+// notesOf returns the notes about sources, with the URLs of objects.
+func notesOf(ingester *ingest.Ingester, sources []Source) []string {
+	notes := ingester.Notes()
+	for i := range notes {
+		for _, s := range sources {
+			if s.isObject() {
+				notes[i] = s.rename(notes[i])
+			}
+		}
+	}
+	return notes
 }
 
 // noFlows returns the error for a workload whose rows are all rejected, such as the log of an idle interface.
@@ -104,25 +147,23 @@ func (in *ingestion) checkRejects() error {
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
 	var stats ingest.FileStats
 	var records *lake.Writer
-	if ingest.MayBeRegular(in.Mappings, s.File) {
+	if ingest.MayBeRegular(in.Mappings, s.path) {
 		records, err = in.session.Create(schema.Records, in.place(), in.place().File(schema.Records, int(s.N)))
 		if err != nil {
 			return err
 		}
 		defer records.Abandon()
 		var regular bool
-		stats, regular, err = ingester.RegularFile(ctx, in.Mappings[0], s.File, s.N, records)
+		stats, regular, err = ingester.RegularFile(ctx, in.Mappings[0], s.path, s.N, records)
 		if !regular {
 			records.Abandon()
 			records = nil
 		}
 	}
 	if records == nil {
-		stats, err = ingester.File(ctx, in.Mappings, s.File, s.N)
+		stats, err = ingester.File(ctx, in.Mappings, s.path, s.N)
 	}
-	if now, unreadable := ingest.Digest(ctx, "flow file", s.File); unreadable == nil && now != s.Digest {
-		return &scenario.ChangedError{Path: s.File} // this also explains an error of reading the file
-	} else if err = cmp.Or(err, unreadable); err != nil {
+	if err := cmp.Or(s.checkUnchanged(ctx), err); err != nil {
 		return err
 	}
 	s.FileStats = stats
@@ -147,6 +188,19 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 		s.Files = append(s.Files, p)
 	}
 	return nil
+}
+
+// checkUnchanged returns an error if a file is not as it was when its digest was computed. Such a change also
+// explains an error of reading the file. Nobody else writes the copy of an object.
+func (s *Source) checkUnchanged(ctx context.Context) error {
+	if s.isObject() {
+		return nil
+	}
+	now, err := ingest.Digest(ctx, "flow file", s.File)
+	if err == nil && now != s.Digest {
+		return &scenario.ChangedError{Path: s.File}
+	}
+	return err
 }
 
 // adopt makes a file that DuckDB has written data file n of a table.
@@ -291,10 +345,17 @@ func (in *ingestion) tables(m *Merged) error {
 
 func (in *ingestion) sourcesRecord() arrow.Record {
 	return columns.RecordOf(schema.Workloads, in.state.Sources, func(s Source) columns.Row {
-		return columns.Row{
+		row := columns.Row{
 			"source": s.N, "file": s.File, "digest": s.Digest,
 			"rows": s.Rows, "second_directions": s.Reverse, "records": s.Records, "rejects": s.Rejects,
 			"set_aside": s.SetAside,
 		}
+		if s.FileBytes > 0 {
+			row["file_bytes"] = s.FileBytes
+		}
+		if s.isObject() {
+			row["etag"] = s.ETag
+		}
+		return row
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
+	"parsimon/schema/names"
 	"parsimon/stages/ingest"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/format"
@@ -26,8 +27,13 @@ import (
 
 // A Trace describes what to ingest as a workload.
 type Trace struct {
-	Sources         []string // files, directories and patterns
-	Topology        string   // as for scenario.FromFiles
+	Sources []string // files, directories and patterns
+	// Objects are URLs of objects in Store, of prefixes or patterns. Objects of the workload that have not
+	// changed are not read again.
+	Objects         []string
+	Store           ObjectStore
+	Topology        string // as for scenario.FromFiles
+	TopologyURL     string // where Topology was copied from, or empty
 	TopologyOptions format.Options
 	// Workload is the name of the workload. If it is empty, an existing workload with the same settings and
 	// at least one of the sources is used. If there is none, a new workload is named by a hash of the
@@ -47,6 +53,8 @@ type Settings struct {
 	engine.Settings
 	Lake string        // directory, created if it does not exist
 	Wait time.Duration // how long to wait while another process works on the workload
+	// SpoolBytes limits the copies of objects on the disk of the lake, unless one object is larger; 0: 1 GiB.
+	SpoolBytes int64
 }
 
 // An ingestion is one call of Ingest.
@@ -58,6 +66,11 @@ type ingestion struct {
 	session  *lake.Session
 	state    State
 	report   *Report
+	known    map[string]bool  // digests of the sources that are in the workload or are added
+	again    map[string]int32 // numbers of the sources whose records are damaged, by digest
+	next     int32            // number of the next new source
+	renewed  bool             // a source has another ETag than before, and the same content
+	changed  []string         // notes about objects that have other content than before
 }
 
 // Ingest adds a trace to the lake. Its rows become table records, the records are merged into flows, and the
@@ -77,7 +90,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files, digests, err := in.digestAll(ctx, files)
+	given, err := in.given(ctx, files)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +98,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.name(l, digests); err != nil {
+	if err := in.name(l, given); err != nil {
 		return nil, err
 	}
 	in.session, err = lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return l.Lock(ctx, in.place()) })
@@ -94,7 +107,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	}
 	defer in.session.Close()
 	in.TmpDir, in.Open = in.session.TmpPath(), parquet.OpenFile
-	before, fresh, err := in.open(files, digests)
+	before, fresh, err := in.open(given)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +136,23 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	return in.report, in.finish()
 }
 
+// given returns the sources: the given files with their digests, and the objects of the trace.
+func (in *ingestion) given(ctx context.Context, files []string) ([]Source, error) {
+	sources, err := in.digestAll(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := in.listObjects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sources = append(sources, objects...)
+	if len(sources) == 0 {
+		return nil, &SkippedError{in.report.Skipped}
+	}
+	return sources, nil
+}
+
 // place returns where the workload's tables are stored.
 func (in *ingestion) place() lake.Place { return lake.Place{Workload: in.state.ID} }
 
@@ -131,10 +161,10 @@ func (in *ingestion) prepare() (files []string, err error) {
 	if files, err = ingest.FindSources(in.Sources); err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
+	if len(files)+len(in.Objects) == 0 {
 		return nil, errors.New("no source given")
 	}
-	if err := in.setMappings(files); err != nil {
+	if err := in.setMappings(slices.Concat(files, in.Objects)); err != nil {
 		return nil, err
 	}
 	if in.scenario, err = scenario.OfTopology(in.Topology); err != nil {
@@ -166,14 +196,15 @@ func (in *ingestion) prepare() (files []string, err error) {
 		return nil, err
 	}
 	in.state.Setting = set
-	in.state.Topology = TopologyFile{Path: absolute(in.Topology), Options: in.TopologyOptions}
+	in.state.Topology.Path = cmp.Or(in.TopologyURL, absolute(in.Topology))
+	in.state.Topology.Options = in.TopologyOptions
 	in.state.Topology.Options.NodeList = absolute(in.TopologyOptions.NodeList)
 	return files, nil
 }
 
 // name sets the id of the workload. Sources of another experiment on the same topology form another workload,
 // unless the user gives it the same name.
-func (in *ingestion) name(l *lake.Lake, digests []string) (err error) {
+func (in *ingestion) name(l *lake.Lake, given []Source) (err error) {
 	if in.Workload != "" {
 		in.state.ID, err = lake.ParseWorkloadID(in.Workload)
 		return err
@@ -182,18 +213,21 @@ func (in *ingestion) name(l *lake.Lake, digests []string) (err error) {
 	if err != nil {
 		return err
 	}
+	identities := names.Of(given, func(s Source) string { return s.identity() })
 	for _, id := range ids {
 		s, found, err := Read(l, id)
 		if err != nil || !found || s.Setting.id() != in.state.Setting.id() || s.ID != s.unnamed() {
 			continue // a damaged workload does not prevent creating another one
 		}
-		has := func(s Source) bool { return slices.Contains(digests, s.Digest) }
+		has := func(s Source) bool {
+			return slices.Contains(identities, s.Digest) || slices.Contains(identities, s.identity())
+		}
 		if slices.ContainsFunc(s.Sources, has) {
 			in.state.ID = id
 			return nil
 		}
 	}
-	in.state.First = slices.Compact(slices.Sorted(slices.Values(digests)))
+	in.state.First = slices.Compact(slices.Sorted(slices.Values(identities)))
 	in.state.ID = in.state.unnamed()
 	return nil
 }
@@ -229,70 +263,100 @@ func absolute(path string) string {
 	return full
 }
 
-// open reads the current content of the workload and finds the new files. If records are damaged and their
-// source is among the files, the source is read again. Otherwise open returns an error.
-func (in *ingestion) open(files, digests []string) (before *State, fresh []Source, err error) {
+// open reads the current content of the workload and finds the new sources. If records are damaged and their
+// source is given, the source is read again. Otherwise open returns an error.
+func (in *ingestion) open(given []Source) (before *State, fresh []Source, err error) {
 	old, found, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: remove workload %s (parsimon rm --workload) and ingest all of its files again", err, in.state.ID)
+		return nil, nil, fmt.Errorf("%w: remove workload %s (parsimon rm --workload) and ingest all of its files "+
+			"again", err, in.state.ID)
 	}
-	known, again := map[string]bool{}, map[string]int32{} // numbers of sources whose records are damaged
-	next := int32(1)
+	in.known = map[string]bool{}
+	in.again = map[string]int32{}
+	in.next = 1
 	if found {
-		if old.Setting.id() != in.state.Setting.id() {
-			return nil, nil, fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID,
-				settingDifference(old.Setting, in.state.Setting))
-		}
-		place := in.state.Topology
-		before, in.state = old, *old
-		in.state.Sources, in.state.Topology = nil, place
-		for _, s := range old.Sources {
-			if err := in.sameMapping(s, slices.Contains(digests, s.Digest)); err != nil {
-				return nil, nil, err
-			}
-			next = max(next, s.N+1)
-			switch damage := in.damage(s.Files); {
-			case damage == nil:
-				in.state.Sources = append(in.state.Sources, s)
-				known[s.Digest] = true
-			case !slices.Contains(digests, s.Digest):
-				return nil, nil, fmt.Errorf("workload %s: the records of %s are damaged: %w: give that file again, too", old.ID,
-					s.File, damage)
-			default: // reading it again gives the same rows as before
-				again[s.Digest] = s.N
-			}
+		before = old
+		if err := in.adoptState(old, given); err != nil {
+			return nil, nil, err
 		}
 	}
-	in.report.HeldFiles, in.report.DamagedFiles = len(in.state.Sources), len(again)
-	for i, f := range files {
-		if known[digests[i]] {
+	in.report.HeldFiles = len(in.state.Sources)
+	in.report.DamagedFiles = len(in.again)
+	for _, s := range given {
+		if in.known[s.Digest] || slices.ContainsFunc(in.state.Sources, s.isSameObject) {
 			in.report.KnownFiles++
 			continue
 		}
-		known[digests[i]] = true
-		fresh = append(fresh, Source{N: cmp.Or(again[digests[i]], next), File: f, Digest: digests[i]})
-		next = max(next, fresh[len(fresh)-1].N+1)
+		if !s.isObject() {
+			in.known[s.Digest] = true
+			s.N = in.number(s.Digest)
+		}
+		fresh = append(fresh, s)
 	}
 	in.report.NewFiles = len(fresh)
 	return before, fresh, nil
 }
 
-// digestAll returns the digests of files. With SkipDamaged, it skips files that cannot be read.
-func (in *ingestion) digestAll(ctx context.Context, files []string) (read, digests []string, err error) {
+// adoptState adopts the state of the workload, except for sources whose records are damaged.
+func (in *ingestion) adoptState(old *State, given []Source) error {
+	if old.Setting.id() != in.state.Setting.id() {
+		return fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID,
+			settingDifference(old.Setting, in.state.Setting))
+	}
+	place := in.state.Topology
+	in.state = *old
+	in.state.Sources = nil
+	in.state.Topology = place
+	for _, s := range old.Sources {
+		isGiven := slices.ContainsFunc(given, func(g Source) bool {
+			return g.Digest == s.Digest || g.isSameObject(s)
+		})
+		if err := in.sameMapping(s, isGiven); err != nil {
+			return err
+		}
+		in.next = max(in.next, s.N+1)
+		damage := in.damage(s.Files)
+		switch {
+		case damage == nil:
+			in.state.Sources = append(in.state.Sources, s)
+			in.known[s.Digest] = true
+		case !isGiven:
+			return fmt.Errorf("workload %s: the records of %s are damaged: %w: give that file again, too", old.ID,
+				s.File, damage)
+		default: // reading it again gives the same rows as before
+			in.again[s.Digest] = s.N
+		}
+	}
+	return nil
+}
+
+// number returns the number of a source: a new one, or its earlier one if its records are read again.
+func (in *ingestion) number(digest string) int32 {
+	n, isAgain := in.again[digest]
+	if !isAgain {
+		n = in.next
+		in.next++
+	}
+	return n
+}
+
+// digestAll returns files with their digests. With SkipDamaged, it skips files that cannot be read.
+func (in *ingestion) digestAll(ctx context.Context, files []string) (read []Source, err error) {
 	for _, f := range files {
 		digest, err := ingest.Digest(ctx, "flow file", f)
-		if err == nil {
-			read, digests = append(read, f), append(digests, digest)
+		if err != nil {
+			if ctx.Err() != nil || !in.skip(f, err) {
+				return nil, err
+			}
 			continue
 		}
-		if ctx.Err() != nil || !in.skip(f, err) {
-			return nil, nil, err
+		info, err := os.Stat(f)
+		if err != nil {
+			return nil, err
 		}
+		read = append(read, Source{File: f, Digest: digest, FileBytes: info.Size()})
 	}
-	if len(read) == 0 {
-		return nil, nil, &SkippedError{in.report.Skipped}
-	}
-	return read, digests, nil
+	return read, nil
 }
 
 // skip skips a file that cannot be read, if this is allowed. It reports whether it did.

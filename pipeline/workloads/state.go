@@ -32,7 +32,7 @@ import (
 type State struct {
 	ID      lake.WorkloadID `json:"id"`
 	Setting Setting         `json:"setting"`
-	// First has the digests of the sources of the first ingest, if the user did not name the workload.
+	// First has the identities of the sources of the first ingest, if the user did not name the workload.
 	First []string `json:"first,omitempty"`
 	// Topology is the topology that the flows were ingested with. A run reads it again, unless another
 	// topology is given.
@@ -63,12 +63,17 @@ type TopologyFile struct {
 // A Source is an ingested log file with its counts.
 type Source struct {
 	N       int32  `json:"n"`
-	File    string `json:"file"`
+	File    string `json:"file"` // path, or URL of an object
 	Format  string `json:"format"`
 	Mapping string `json:"mapping"` // digest of the mapping
 	Digest  string `json:"digest"`  // of the decompressed content
+	// FileBytes is the size as it is stored; 0: unknown. ETag is empty for files that are no objects.
+	FileBytes int64  `json:"file_bytes,omitempty"`
+	ETag      string `json:"etag,omitempty"`
 	ingest.FileStats
 	Files []lake.DataFile `json:"files"` // files of records and, if there are any, of rejects
+
+	path string // of the file or of the copy of the object, while it is ingested
 }
 
 // Merged is the result of merging all sources.

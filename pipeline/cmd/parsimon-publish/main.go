@@ -39,9 +39,9 @@ var commands = map[string]struct {
 	usage string
 	run   func(ctx context.Context, args []string, to outputs) error
 }{
-	"fetch":   {"fetch URL --into DIR: copy objects to a directory, for parsimon ingest", fetch},
-	"publish": {"publish URL --lake DIR: publish answers as Apache Iceberg tables", publish},
-	"pull":    {"pull URL SCENARIO --lake DIR: copy a published scenario into a lake", pull},
+	publishing.Fetch: {"fetch --into DIR: copy objects, as standard input asks in JSON-RPC", fetch},
+	"publish":        {"publish URL --lake DIR: publish answers as Apache Iceberg tables", publish},
+	"pull":           {"pull URL SCENARIO --lake DIR: copy a published scenario into a lake", pull},
 }
 
 // A usageError is a mistake in the command line.
@@ -189,23 +189,23 @@ func pull(ctx context.Context, args []string, to outputs) error {
 	return errors.Join(err, lakecatalog.Write(p.Lake))
 }
 
-// fetch copies objects to a directory, and lists the copies.
+// fetch lists and copies objects as the program parsimon asks, until its input ends. Then it removes the
+// directory of the copies, because a process that was killed cannot.
 func fetch(ctx context.Context, args []string, to outputs) error {
 	var into string
 	args, err := parse(args, &to, func(f *pflag.FlagSet) {
-		f.StringVar(&into, "into", "", "directory (required)")
+		f.StringVar(&into, "into", "", "directory of the copies (required)")
 	})
 	if err != nil {
 		return err
 	}
-	if len(args) != 1 || into == "" {
-		return usageError{errors.New("give one URL and --into DIR")}
+	if len(args) != 0 || into == "" {
+		return usageError{errors.New("give --into DIR")}
 	}
-	objects, err := sources.Fetch(ctx, args[0], into)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(to.answer).Encode(objects)
+	buckets := &sources.Buckets{}
+	service := sources.NewService(ctx, buckets)
+	err = service.Serve(os.Stdin, to.answer)
+	return errors.Join(err, buckets.Close(), os.RemoveAll(into))
 }
 
 // resolve returns the ids of the named scenarios; without names, those of all.

@@ -24,9 +24,6 @@ type verb interface {
 	run(ctx context.Context, args []string) error
 }
 
-// A takesURL is a verb whose arguments may be URLs.
-type takesURL interface{ takesURL() }
-
 // A command is one line of the table of commands.
 type command struct {
 	name        string // its manual page is manual/NAME.txt
@@ -34,8 +31,9 @@ type command struct {
 	least, most int    // number of arguments
 	// writes means that the command commits tables. Such a command has --metrics-file, and updates the views
 	// of the lake when it ends, even after an error.
-	writes bool
-	verb   verb
+	writes  bool
+	objects objectInputs
+	verb    verb
 	// complete completes arguments. If it is nil, the shell completes file names.
 	complete cobra.CompletionFunc
 }
@@ -55,28 +53,28 @@ const (
 func (e *env) commands() []command {
 	scenarios := e.completeScenarios
 	return []command{
-		{"run", groupEstimate, 0, 1, true, &runVerb{env: e}, completeShipped},
-		{"tour", groupEstimate, 0, 1, true, &tourVerb{env: e}, completeShipped},
-		{"what-if", groupEstimate, 1, 1, true, &whatIfVerb{env: e}, scenarios},
-		{"sweep", groupEstimate, 1, 1, true, &sweepVerb{env: e}, scenarios},
-		{"compare", groupEstimate, 2, 2, true, &compareVerb{env: e}, scenarios},
-		{"validate", groupEstimate, 0, 0, true, &validateVerb{env: e}, cobra.NoFileCompletions},
-		{"query", groupRead, 0, 1, false, &queryVerb{env: e}, completeQuestions},
-		{"report", groupRead, 1, 1, false, &reportVerb{env: e}, scenarios},
-		{"export", groupRead, 1, 1, false, &exportVerb{env: e}, scenarios},
-		{"schema", groupRead, 0, anyNumber, false, &schemaVerb{env: e}, completeTables},
-		{"publish", groupRead, 1, 1, false, e.publisher("publish", &publishing.Options{}), nil},
-		{"pull", groupInput, 2, 2, false, e.publisher("pull", &publishing.PullOptions{}), nil},
-		{"ingest", groupInput, 0, anyNumber, true, &ingestVerb{env: e}, nil},
-		{"convert", groupInput, 1, 1, false, &convertVerb{env: e}, nil},
-		{"topology", groupInput, 1, 1, false, &topologyVerb{env: e}, completeTopologies},
-		{"status", groupLake, 0, 0, false, &statusVerb{env: e}, cobra.NoFileCompletions},
-		{"du", groupLake, 0, 0, false, &usageVerb{env: e}, cobra.NoFileCompletions},
-		{"rm", groupLake, 0, anyNumber, true, &removeVerb{env: e}, scenarios},
-		{"upgrade", groupLake, 0, 0, true, &upgradeVerb{env: e}, cobra.NoFileCompletions},
-		{"stage", groupLake, 1, 2, true, &stageVerb{env: e}, completeStages},
-		{"version", "", 0, 0, false, &versionVerb{env: e}, cobra.NoFileCompletions},
-		{"bench-kernel", "", 0, 0, false, &benchKernelVerb{env: e}, cobra.NoFileCompletions},
+		{"run", groupEstimate, 0, 1, true, objectArgument, &runVerb{env: e}, completeShipped},
+		{"tour", groupEstimate, 0, 1, true, noObjects, &tourVerb{env: e}, completeShipped},
+		{"what-if", groupEstimate, 1, 1, true, objectsInFlags, &whatIfVerb{env: e}, scenarios},
+		{"sweep", groupEstimate, 1, 1, true, objectsInFlags, &sweepVerb{env: e}, scenarios},
+		{"compare", groupEstimate, 2, 2, true, objectsInFlags, &compareVerb{env: e}, scenarios},
+		{"validate", groupEstimate, 0, 0, true, objectsInFlags, &validateVerb{env: e}, cobra.NoFileCompletions},
+		{"query", groupRead, 0, 1, false, noObjects, &queryVerb{env: e}, completeQuestions},
+		{"report", groupRead, 1, 1, false, noObjects, &reportVerb{env: e}, scenarios},
+		{"export", groupRead, 1, 1, false, noObjects, &exportVerb{env: e}, scenarios},
+		{"schema", groupRead, 0, anyNumber, false, noObjects, &schemaVerb{env: e}, completeTables},
+		{"publish", groupRead, 1, 1, false, anyURL, e.publisher("publish", &publishing.Options{}), nil},
+		{"pull", groupInput, 2, 2, false, anyURL, e.publisher("pull", &publishing.PullOptions{}), nil},
+		{"ingest", groupInput, 0, anyNumber, true, objectSources, &ingestVerb{env: e}, nil},
+		{"convert", groupInput, 1, 1, false, objectArgument, &convertVerb{env: e}, nil},
+		{"topology", groupInput, 1, 1, false, objectArgument, &topologyVerb{env: e}, completeTopologies},
+		{"status", groupLake, 0, 0, false, noObjects, &statusVerb{env: e}, cobra.NoFileCompletions},
+		{"du", groupLake, 0, 0, false, noObjects, &usageVerb{env: e}, cobra.NoFileCompletions},
+		{"rm", groupLake, 0, anyNumber, true, noObjects, &removeVerb{env: e}, scenarios},
+		{"upgrade", groupLake, 0, 0, true, noObjects, &upgradeVerb{env: e}, cobra.NoFileCompletions},
+		{"stage", groupLake, 1, 2, true, objectsInFlags, &stageVerb{env: e}, completeStages},
+		{"version", "", 0, 0, false, noObjects, &versionVerb{env: e}, cobra.NoFileCompletions},
+		{"bench-kernel", "", 0, 0, false, noObjects, &benchKernelVerb{env: e}, cobra.NoFileCompletions},
 	}
 }
 
@@ -211,14 +209,11 @@ func (e *env) runVerb(made *cobra.Command, c command, args []string) error {
 	ctx := made.Context()
 	err := e.profiled(ctx, func() error {
 		defer e.closers.close()
-		if _, reads := readsObjects[c.name]; reads {
-			local, err := e.fetchInputs(ctx, made.Flags(), args, c.most)
-			if err != nil {
-				return err
-			}
-			args = local
+		local, err := e.fetchInputs(ctx, c, made.Flags(), args)
+		if err != nil {
+			return err
 		}
-		return c.verb.run(ctx, args)
+		return c.verb.run(ctx, local)
 	})
 	if c.writes {
 		return e.updateViews(err)

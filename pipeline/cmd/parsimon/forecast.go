@@ -28,7 +28,7 @@ type prediction struct {
 // removed unless it existed before.
 func (v *runVerb) predict(ctx context.Context, args []string) error {
 	v.dryRun = true
-	sc, err := v.input.load(v.lake, args)
+	sc, err := v.input.load(ctx, v.env, args)
 	if err == nil {
 		err = v.input.check(ctx, sc, &v.how, args)
 	}

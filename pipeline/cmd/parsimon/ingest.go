@@ -128,7 +128,15 @@ func (v *ingestVerb) settle(sources []string) (err error) {
 	case v.idle == 0:
 		return usagef("--idle: must be above 0")
 	}
-	t.Sources = sources
+	for _, source := range sources {
+		if isObject.MatchString(source) {
+			t.Objects = append(t.Objects, source)
+		} else {
+			t.Sources = append(t.Sources, source)
+		}
+	}
+	t.Store = &v.objects
+	t.TopologyURL = v.objects.urlOf(t.Topology)
 	t.IdleNS = v.idle.Nanoseconds()
 	if t.TopologyOptions, err = v.options.options(format.Options{}); err != nil {
 		return err

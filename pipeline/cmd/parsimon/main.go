@@ -72,6 +72,7 @@ type env struct {
 	dryRun  bool   // it was asked to commit nothing
 	noViews bool   // the views of the lake are left as they are; set by tests
 	closers closers
+	objects objectStore
 }
 
 // logFlags are the flags of every command.
@@ -85,7 +86,9 @@ type logFlags struct {
 
 // newEnv returns an env with the two outputs of a process.
 func newEnv(stdout, stderr io.Writer) *env {
-	return &env{stdout: &answerWriter{w: stdout}, stderr: stderr}
+	e := &env{stdout: &answerWriter{w: stdout}, stderr: stderr}
+	e.objects.env = e
+	return e
 }
 
 // usageError is a mistake in the command line.

@@ -38,8 +38,6 @@ func (v *publisherVerb) declare(f *pflag.FlagSet) {
 	v.options.Declare(f)
 }
 
-func (v *publisherVerb) takesURL() {}
-
 func (v *publisherVerb) run(ctx context.Context, args []string) error {
 	if err := v.options.Check(); err != nil {
 		return usageError{err}

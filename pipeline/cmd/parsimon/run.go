@@ -165,7 +165,7 @@ func (v *runVerb) results(
 
 // begin opens a scenario for an estimate from its beginning.
 func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Estimation, error) {
-	sc, err := s.load(e.lake, args)
+	sc, err := s.load(ctx, e, args)
 	if err == nil {
 		err = s.check(ctx, sc, r, args) // before the settings, which may make a cache
 	}

@@ -189,17 +189,17 @@ func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *run
 }
 
 // load returns the scenario that the flags and arguments describe.
-func (s *scenarioFlags) load(lakePath string, args []string) (*scenario.Scenario, error) {
+func (s *scenarioFlags) load(ctx context.Context, e *env, args []string) (*scenario.Scenario, error) {
 	var sc *scenario.Scenario
 	var err error
 	switch {
 	case s.workload != "":
-		sc, err = s.loadWorkload(lakePath, args)
+		sc, err = s.loadWorkload(ctx, e, args)
 	case len(args) == 1 && (s.topology != "" || s.flows != ""):
 		return nil, usagef("give a scenario file, or --topology and --flows, not both")
 	case len(args) == 1:
 		if sc, err = scenario.Load(args[0]); errors.Is(err, scenario.ErrNoFile) {
-			held := heldBy(lakePath, args[0])
+			held := heldBy(e.lake, args[0])
 			if held != nil {
 				err = fmt.Errorf("%w; %w", err, held)
 			}
@@ -304,14 +304,14 @@ func (s *scenarioFlags) giveName(sc *scenario.Scenario) {
 }
 
 // loadWorkload returns the scenario of a workload of the lake.
-func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.Scenario, error) {
+func (s *scenarioFlags) loadWorkload(ctx context.Context, e *env, args []string) (*scenario.Scenario, error) {
 	switch {
 	case len(args) > 0 || s.flows != "":
 		return nil, usagef("--workload excludes a scenario file and --flows")
-	case lakePath == "":
+	case e.lake == "":
 		return nil, usagef("--lake is required")
 	}
-	l, err := lake.Open(lakePath, false)
+	l, err := lake.Open(e.lake, false)
 	if err != nil {
 		return nil, err
 	}
@@ -326,6 +326,12 @@ func (s *scenarioFlags) loadWorkload(lakePath string, args []string) (*scenario.
 	if file.Path == "" {
 		return nil, usagef("the topology with which workload %s was ingested is not known: give --topology",
 			state.ID)
+	}
+	if isObject.MatchString(file.Path) {
+		file.Path, err = e.objects.fetch(ctx, file.Path)
+		if err != nil {
+			return nil, err
+		}
 	}
 	sc, err := scenario.FromWorkload(file.Path, state.Ingested())
 	if err != nil {

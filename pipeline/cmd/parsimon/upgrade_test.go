@@ -39,7 +39,7 @@ b525fd7a1a3f47bb,flow-2,449,62320958
 1094455c02fbb1e0,independent,300,33812608
 2e0999ae31e92421,independent,20,3224288
 b525fd7a1a3f47bb,flow-2,449,61904177
-`, "nothing to upgrade"},
+`, "upgraded 3 scenarios and 1 workloads"},
 }
 
 // unpack unpacks a lake of testdata/lakes, and returns its directory.

@@ -10,10 +10,31 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"parsimon/pipeline/workloads"
 )
 
 // Program is the name of the program that publishes.
 const Program = "parsimon-publish"
+
+// The program parsimon lists and copies objects by calls of JSON-RPC (net/rpc/jsonrpc) to the command Fetch
+// of this program, on its standard input and output. ListMethod takes a URL and returns a list of
+// workloads.Object. CopyMethod takes a Copy and returns a Done.
+const (
+	Fetch      = "fetch"
+	Service    = "Objects"
+	ListMethod = Service + ".List"
+	CopyMethod = Service + ".Copy"
+)
+
+// A Copy asks for a copy of an object in a file that does not exist yet.
+type Copy struct {
+	Object workloads.Object `json:"object"`
+	To     string           `json:"to"`
+}
+
+// Done is the result of a call that returns nothing.
+type Done struct{}
 
 // Schemes lists the forms of URLs of a place with published tables.
 const Schemes = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, " +

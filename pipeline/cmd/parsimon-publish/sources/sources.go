@@ -1,6 +1,6 @@
-// Package sources copies objects of a bucket to a directory, for programs that read files.
+// Package sources lists objects of buckets and copies them to files, for programs that read files.
 //
-//	s3://BUCKET/PREFIX/2026/01/*/*.gz ─► list, a folder at a time ─► DIR/s3/BUCKET/PREFIX/2026/01/31/a.gz
+//	s3://BUCKET/PREFIX/2026/01/*/*.gz ─► List, a folder at a time ─► objects ─► Copy, each to a file
 package sources
 
 import (
@@ -9,84 +9,143 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // azblob
 	"gocloud.dev/gcerrors"
 	"golang.org/x/sync/errgroup"
 
 	"parsimon/pipeline/cmd/parsimon-publish/store"
+	"parsimon/pipeline/workloads"
 )
 
-// An Object is a copied object.
-type Object struct {
-	URL   string `json:"url"`
-	Path  string `json:"path"` // of the copy
-	Bytes int64  `json:"bytes"`
-	ETag  string `json:"etag"`
+// Buckets gives access to objects. It opens each bucket once.
+type Buckets struct {
+	mu     sync.Mutex
+	opened map[string]*blob.Bucket // by the part of URLs before the key
 }
 
-// atOnce is the number of objects that are copied concurrently.
-const atOnce = 8
-
-// Fetch copies the objects that a URL names below a directory: one object, all below a prefix, or those that
-// a pattern with *, ? and [] matches. Names that begin with a dot or an underscore are left out below a
-// prefix. If it fails, the directory may have some of the copies, each complete.
-func Fetch(ctx context.Context, from, dir string) ([]Object, error) {
-	bucket, key, err := open(ctx, from)
+// List returns the objects that a URL names: one object, all below a prefix, or those that a pattern with *,
+// ? and [] matches. Names that begin with a dot or an underscore are left out below a prefix. It returns all
+// objects, in the order of their keys, or an error.
+func (b *Buckets) List(ctx context.Context, from string) (all []workloads.Object, err error) {
+	bucket, root, key, err := b.open(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = bucket.Close() }() // only read
-	root := strings.TrimSuffix(from, key)
-	l := &lister{bucket: bucket}
-	if err := l.find(ctx, key); err != nil {
+	var found []*blob.ListObject
+	err = repeat(ctx, func() error {
+		l := &lister{bucket: bucket}
+		err := l.find(ctx, key)
+		found = l.found
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	if len(l.found) == 0 {
+	if len(found) == 0 {
 		return nil, fmt.Errorf("%s: matches no object", from)
 	}
-	slices.SortFunc(l.found, func(a, b *blob.ListObject) int { return strings.Compare(a.Key, b.Key) })
-	objects := make([]Object, len(l.found))
+	slices.SortFunc(found, func(a, b *blob.ListObject) int { return strings.Compare(a.Key, b.Key) })
+	all = make([]workloads.Object, len(found))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
-	for i, o := range l.found {
-		group.Go(func() (err error) {
-			to := filepath.Join(dir, strings.Replace(root, "://", "/", 1), filepath.FromSlash(o.Key))
-			objects[i] = Object{URL: root + o.Key, Path: to}
-			err = fetchOne(ctx, bucket, o.Key, &objects[i])
-			if err != nil {
-				err = fmt.Errorf("%s: %w", root+o.Key, err)
-			}
-			return err
-		})
+	for i, o := range found {
+		all[i] = workloads.Object{URL: root + o.Key, Bytes: o.Size}
+		var listed types.Object
+		if o.As(&listed) && listed.ETag != nil {
+			all[i].ETag = *listed.ETag
+			continue
+		}
+		group.Go(func() error { return describe(ctx, bucket, o.Key, &all[i]) })
 	}
-	return objects, group.Wait()
+	return all, group.Wait()
 }
 
-// open opens the bucket of a URL, and returns the key that the URL has.
-func open(ctx context.Context, from string) (*blob.Bucket, string, error) {
+// atOnce is the number of objects that List asks for concurrently if listings have no ETags.
+const atOnce = 8
+
+// describe sets the size and the ETag of an object.
+func describe(ctx context.Context, bucket *blob.Bucket, key string, o *workloads.Object) error {
+	err := repeat(ctx, func() error {
+		a, err := bucket.Attributes(ctx, key)
+		if err == nil {
+			o.Bytes = a.Size
+			o.ETag = a.ETag
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.URL, err)
+	}
+	return nil
+}
+
+// Copy writes the content of an object to a new file. If the object is not the listed one, or changes
+// meanwhile, it is an error. After an error there is no file.
+func (b *Buckets) Copy(ctx context.Context, o workloads.Object, to string) error {
+	bucket, _, key, err := b.open(ctx, o.URL)
+	if err != nil {
+		return err
+	}
+	err = repeat(ctx, func() error { return copyObject(ctx, bucket, key, o, to) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.URL, err)
+	}
+	return nil
+}
+
+// Close closes all buckets.
+func (b *Buckets) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all error
+	for _, bucket := range b.opened {
+		all = errors.Join(all, bucket.Close())
+	}
+	b.opened = nil
+	return all
+}
+
+// open returns the bucket of a URL, the part of the URL before the key, and the key.
+func (b *Buckets) open(ctx context.Context, from string) (bucket *blob.Bucket, root, key string, err error) {
 	scheme, rest, _ := strings.Cut(from, "://")
 	name, key, _ := strings.Cut(rest, "/")
-	if name == "" || strings.Contains(key, "../") {
-		return nil, "", fmt.Errorf("%s: want %s://NAME/KEY", from, scheme)
+	if name == "" || slices.Contains(strings.Split(key, "/"), "..") {
+		return nil, "", "", fmt.Errorf("%s: want %s://NAME/KEY", from, scheme)
+	}
+	root = scheme + "://" + name + "/"
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if opened, ok := b.opened[root]; ok {
+		return opened, root, key, nil
 	}
 	if scheme == "azblob" {
-		bucket, err := blob.OpenBucket(ctx, scheme+"://"+name)
-		return bucket, key, err
+		bucket, err = blob.OpenBucket(ctx, scheme+"://"+name)
+	} else {
+		var s *store.Store
+		s, err = store.Open(ctx, scheme+"://"+name)
+		if err == nil {
+			bucket, err = s.Bucket()
+		}
 	}
-	s, err := store.Open(ctx, scheme+"://"+name)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	bucket, err := s.Bucket()
-	return bucket, key, err
+	if b.opened == nil {
+		b.opened = map[string]*blob.Bucket{}
+	}
+	b.opened[root] = bucket
+	return bucket, root, key, nil
 }
 
 // A lister finds objects by a pattern.
@@ -174,27 +233,27 @@ func (l *lister) list(ctx context.Context, o *blob.ListOptions, do func(*blob.Li
 	}
 }
 
-// attempts is the number of times that an object is read. The clouds' drivers repeat requests, but not a body
-// that is cut.
+// attempts is the number of times that an operation is tried. The clouds' drivers repeat requests, but not a
+// body that is cut.
 const attempts = 5
 
-// fetchOne copies one object.
-func fetchOne(ctx context.Context, bucket *blob.Bucket, key string, o *Object) error {
-	err := os.MkdirAll(filepath.Dir(o.Path), 0o755)
-	for attempt := range attempts {
-		if err != nil {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(time.Second << attempt / 4):
-			}
-		}
-		if err = copyObject(ctx, bucket, key, o); err == nil || !worthRepeating(err) {
+// repeat repeats an operation that fails with an error that may be temporary, after 0.25 to 2 s.
+func repeat(ctx context.Context, operation func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := operation()
+		if err == nil || attempt == attempts || !worthRepeating(err) {
 			return err
 		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second << attempt / 8):
+		}
 	}
-	return err
 }
+
+// errChanged is the error of an object that is not the listed one.
+var errChanged = errors.New("the object has changed since it was listed: repeat the command")
 
 // worthRepeating reports whether a second attempt may succeed.
 func worthRepeating(err error) bool {
@@ -202,34 +261,55 @@ func worthRepeating(err error) bool {
 	case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.Canceled:
 		return false
 	}
-	return !errors.As(err, new(*fs.PathError)) // the disk is full, for example
+	var response *awshttp.ResponseError
+	if errors.As(err, &response) && isRefusal(response.HTTPStatusCode()) {
+		return false
+	}
+	return !errors.Is(err, errChanged) && !errors.As(err, new(*fs.PathError)) // the disk is full, for example
 }
 
-// copyObject copies one object, and checks that it did not change meanwhile.
-func copyObject(ctx context.Context, bucket *blob.Bucket, key string, o *Object) error {
-	before, err := bucket.Attributes(ctx, key)
-	if err != nil {
-		return err
+// isRefusal reports whether a status says that the same request will fail again. 409 is a conflict with a
+// concurrent request.
+func isRefusal(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
 	}
+	return status >= 400 && status < 500
+}
+
+// copyObject makes one attempt to copy an object.
+func copyObject(ctx context.Context, bucket *blob.Bucket, key string, o workloads.Object, to string) error {
 	in, err := bucket.NewReader(ctx, key, nil)
 	if err != nil {
 		return err
 	}
-	out, err := os.Create(o.Path + ".part")
+	out, err := os.Create(to)
 	if err != nil {
 		return errors.Join(err, in.Close())
 	}
-	o.Bytes, err = io.Copy(out, in)
-	if err := errors.Join(err, in.Close(), out.Close()); err != nil {
-		return errors.Join(err, os.Remove(o.Path+".part"))
+	n, err := io.Copy(out, in)
+	err = errors.Join(err, in.Close(), out.Close())
+	if err == nil {
+		err = checkListed(ctx, bucket, key, o)
 	}
-	after, err := bucket.Attributes(ctx, key)
+	if err == nil && n != o.Bytes {
+		err = fmt.Errorf("%d of %d bytes arrived", n, o.Bytes)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
+}
+
+// checkListed returns an error if an object is not the listed one any more.
+func checkListed(ctx context.Context, bucket *blob.Bucket, key string, o workloads.Object) error {
+	now, err := bucket.Attributes(ctx, key)
 	if err != nil {
 		return err
 	}
-	if o.Bytes != before.Size || before.ETag != after.ETag {
-		return errors.New("the object changed while it was read")
+	if now.ETag != o.ETag || now.Size != o.Bytes {
+		return errChanged
 	}
-	o.ETag = after.ETag
-	return os.Rename(o.Path+".part", o.Path)
+	return nil
 }

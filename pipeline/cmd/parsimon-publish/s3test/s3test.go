@@ -1,0 +1,156 @@
+// Package s3test runs a server of the S3 protocol on this machine for tests, with faults on request.
+//
+//	code under test ─► Server.Fault: 503, a cut body, … ─► versitygw ─► one directory a bucket
+package s3test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/s3blob" // s3
+)
+
+// Program names the environment variable with the path of versitygw. Tests are skipped if it is not set.
+const Program = "PARSIMON_S3_SERVER"
+
+// Bucket is the bucket that every server has.
+const Bucket = "tables"
+
+// A Server is a server of the S3 protocol.
+type Server struct {
+	URL string // of the server
+
+	mu    sync.Mutex
+	fault Fault
+}
+
+// A Fault is called for each request. If it returns true, it has answered, and the server does not see the
+// request. Otherwise it may change the body of the response.
+type Fault func(w http.ResponseWriter, r *http.Request) (answered bool)
+
+// Start starts a server, and sets the environment variables with which AWS clients find it. The test ends it.
+func Start(t *testing.T) *Server {
+	t.Helper()
+	program := os.Getenv(Program)
+	if program == "" {
+		t.Skipf("%s is not set: make unit sets it", Program)
+	}
+	s := &Server{}
+	dir := t.TempDir()
+	metadata := t.TempDir() // not each file system has extended attributes
+	if err := os.Mkdir(filepath.Join(dir, Bucket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "parsimon")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret of a test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	address := freeAddress(t)
+	c := exec.CommandContext(t.Context(), program, "--quiet", "--port", address,
+		"posix", "--sidecar", metadata, dir)
+	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY=parsimon", "ROOT_SECRET_KEY=secret of a test")
+	c.Stderr = t.Output()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait() // it was killed
+	})
+	await(t, address)
+	to := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: address})
+			r.Out.Host = r.In.Host // the signature of the request covers it
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fault := s.current()
+		if fault == nil || !fault(w, r) {
+			to.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(front.Close)
+	s.URL = front.URL
+	t.Setenv("AWS_ENDPOINT_URL", s.URL)
+	return s
+}
+
+// SetFault sets the fault of all later requests; nil: none.
+func (s *Server) SetFault(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+}
+
+func (s *Server) current() Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+// Error answers a request with an error of S3.
+func Error(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>a fault of a test</Message></Error>", code)
+}
+
+// Cut answers a request with a part of a body, and closes the connection.
+func Cut(w http.ResponseWriter, bytes int) {
+	w.Header().Set("Content-Length", fmt.Sprint(2*bytes))
+	_, _ = w.Write(make([]byte, bytes))
+	panic(http.ErrAbortHandler)
+}
+
+// Write writes an object.
+func (s *Server) Write(t *testing.T, key, content string) {
+	t.Helper()
+	at := "s3://" + Bucket + "?use_path_style=true&endpoint=" + url.QueryEscape(s.URL)
+	bucket, err := blob.OpenBucket(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = bucket.WriteAll(t.Context(), key, []byte(content), nil)
+	if err := errors.Join(err, bucket.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // nothing was sent
+	return l.Addr().String()
+}
+
+// await waits until a server accepts connections.
+func await(t *testing.T, address string) {
+	t.Helper()
+	for range 200 {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("no server at %s", address)
+}
