@@ -508,6 +508,13 @@ func readStageStatus(l *lake.Lake, s *engine.Stage, thorough bool) StageStatus {
 	return out
 }
 
+// LastRun returns the variant of the scenario's last run. ok is false if the lake does not have its estimate
+// of every flow.
+func (m *Model) LastRun() (v Variant, ok bool) {
+	v, err := VariantOf(m.Lake.Answer(m.ID()))
+	return v, err == nil && m.estimated(v)
+}
+
 // held completes a variant from the answer of the scenario's last run, if an automatic estimate can choose
 // that answer.
 func held(model *Model, like Variant) Variant {

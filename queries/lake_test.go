@@ -63,6 +63,8 @@ var knownLake = []struct{ table, path, rows string }{
 		(2, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 20, 0.5, 4, 0, 100, 2000, 7, 0.25, 1, 0.5, [], [], false, 0, 0)`},
 	{"validations", "scenario=aaa/variant=own",
 		`('exact', 'all', 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2), ('exact', '<10 KB', 3, 0.99, 3, 2.5, 0.2, 0.1, 0.3, 0.1)`},
+	{"validation_links", "scenario=aaa/variant=own", `(0, 10, 110, 1000, 1000, 0, NULL),
+		(0, 110, 210, 1000, 2000, 500, NULL), (2, 10, 110, 400, 300, 0, 500)`},
 	{"delay_buckets", "scenario=aaa/variant=own",
 		`(0, 0, 1, 1000, 3, 1, 0.5, 2, [0.5, 1.25, 2]), (0, 1, 1001, 2000, 0, 0, 0, 0, [])`},
 	{"hop_contributions", "scenario=aaa/variant=own",

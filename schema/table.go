@@ -205,7 +205,7 @@ func Tables() []Table {
 		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats,
 		LinkClasses, LinkSlots, HopDelays, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
 		CaseSlowdowns, HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
-		ExactFCTs, ExactHops, Validations, Workloads, Records, WorkloadIntervals,
+		ExactFCTs, ExactHops, Validations, ValidationLinks, Workloads, Records, WorkloadIntervals,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,
 	}
 }

@@ -185,7 +185,9 @@ var (
 		Grain: "truth × size bin × quantile", Key: []string{"truth", "size_bin", "quantile"},
 		Sort: []string{}, Variant: true, Published: true,
 		Columns: []Column{
-			{"truth", str, false, "", "what the estimate is compared with: a variant of exact_fcts, or a file"},
+			{"truth", str, false, "",
+				"what the estimate is compared with: a variant of exact_fcts, a file, or log, the durations in the " +
+					"flow log"},
 			{"size_bin", str, false, "", "size bin of the flows, or all"},
 			{"flows", i64, false, "", "number of flows with both an estimate and a truth"},
 			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
@@ -195,6 +197,25 @@ var (
 			{"error_lo", f64, false, "", "lower bound of the error's 95% bootstrap interval"},
 			{"error_hi", f64, false, "", "upper bound of the error's 95% bootstrap interval"},
 			{"wasserstein", f64, false, "", "Wasserstein-1 distance of the logarithms of the slowdowns in the bin"},
+		},
+	}
+	ValidationLinks = Table{
+		Name: "validation_links",
+		Doc: "Bytes of each link over time, in the flow log and in the run of it (validate --truth log). The " +
+			"variant is that of the estimate.",
+		Grain: "link × slot", Key: []string{"link_id", "from_ns"}, Sort: []string{"from_ns", "link_id"},
+		Variant: true, Published: true,
+		Columns: []Column{
+			{"link_id", i32, false, "", "link"},
+			{"from_ns", i64, false, "ns", "start of the slot, or of the part of the log if that is later"},
+			{"to_ns", i64, false, "ns", "end of the slot, excluded, or of the part of the log if that is earlier"},
+			{"log_bytes", i64, false, "bytes",
+				"bytes that the log has in the slot, on the paths of the run"},
+			{"simulated_bytes", i64, false, "bytes",
+				"bytes that the simulated flows send in the slot, without headers"},
+			{"earlier_bytes", i64, false, "bytes",
+				"those of log_bytes that the run leaves out, because their transfers began before its part of the log"},
+			{"counted_bytes", i64, true, "bytes", "bytes that the interface counted in the slot; null if unknown"},
 		},
 	}
 )

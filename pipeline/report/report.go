@@ -491,7 +491,7 @@ func parameters(of Estimate, base *Estimate) map[string]string {
 }
 
 func (c *content) collect(ctx context.Context) error {
-	first := []string{"scenario", "warnings", "short", "sweep", "truth", "headline"}
+	first := []string{"scenario", "warnings", "short", "sweep", "truth", "log", "headline"}
 	exact := c.estimate.Variant.WholeNetwork()
 	sampled := c.estimate.Variant.Sampled()
 	if sampled {

@@ -138,7 +138,28 @@ func (c *content) sentences() []string {
 	if c.estimate.Variant.Sampled() {
 		return append(out, c.windowsText())
 	}
-	return append(out, c.tailPlace(), c.trust())
+	out = append(out, c.tailPlace(), c.trust())
+	if c.answers["log"].Len() > 0 {
+		out = append(out, c.calibration())
+	}
+	return out
+}
+
+// calibration says how the run compares with the flow log that its flows come from.
+func (c *content) calibration() string {
+	l := c.answers["log"]
+	text := fmt.Sprintf("Compared with the flow log, the bytes of links differ by %s in all; %s of them are "+
+		"in slots of "+
+		"time in which a link is within 1%%.", signed(l.Float(0, "difference")), percent(l.Float(0, "near_share")))
+	earlier := l.Float(0, "earlier_share")
+	if earlier > 0 {
+		text += fmt.Sprintf(" The run leaves out %s, whose transfers began before it.", percent(earlier))
+	}
+	if !l.Null(0, "median_ratio") {
+		text += fmt.Sprintf(" The median transfer takes %s of its time in the "+
+			"log.", percent(l.Float(0, "median_ratio")))
+	}
+	return text
 }
 
 func (c *content) windowsText() string {
@@ -222,7 +243,8 @@ func (c *content) tailPlace() string {
 
 func (c *content) trust() string {
 	if c.estimate.Variant.WholeNetwork() {
-		return "Every packet of every flow was simulated in the whole network: the intervals say what other flows " +
+		return "Every packet of every flow was simulated in the whole network: the intervals say what other " +
+			"flows " +
 			"of the same kind might give."
 	}
 	e := c.answers["truth"]

@@ -1,9 +1,11 @@
 package scenario
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 
 	"parsimon/datasets"
@@ -14,6 +16,30 @@ import (
 
 // Traffic returns the rules for the connections of an ingested workload, by service.
 func (s *Scenario) Traffic() traffic.Rules { return s.traffic }
+
+// A Part is the part of an ingested workload that a scenario has.
+type Part struct {
+	Digests      []string // of everything that the flows come from, as in Ingested
+	FromNS, ToNS int64    // flows start from FromNS up to, but not including, ToNS
+	Profiles     bool     // the workload has the bytes of connections over time
+	Changed      bool     // some flows are not those of the workload, because a change scaled or moved them
+}
+
+// PartOf returns the part of a workload that a scenario with the given canonical form has. ok is false if its
+// flows do not come from a workload.
+func PartOf(canonical json.RawMessage) (p Part, ok bool, err error) {
+	var c canonicalScenario
+	if err := json.Unmarshal(canonical, &c); err != nil {
+		return p, false, fmt.Errorf("canonical form of a scenario: %w", err)
+	}
+	w := c.Workload
+	p = Part{Digests: w.Ingested, FromNS: w.FromNS, ToNS: w.ToNS, Profiles: w.Profiles}
+	if p.ToNS == 0 {
+		p.ToNS = math.MaxInt64
+	}
+	p.Changed = c.Changes != nil && (len(c.Changes.Flows) > 0 || c.Changes.Starts != "")
+	return p, len(w.Ingested) > 0, nil
+}
 
 // readTraffic reads key traffic, an object of SERVICE: MODEL. It replaces the rules of these services only.
 func (r *scenarioReader) readTraffic(f tree.Field) error {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
@@ -35,7 +37,7 @@ type Validation struct {
 }
 
 // Validate compares an estimate with a reference: a simulation of the whole network of the scenario, or a
-// Parquet file with flow_id and fct_ns. It writes table validations.
+// Parquet file with flow_id and fct_ns. It writes table validations. ValidateLog compares with a flow log.
 func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*Validation, error) {
 	if _, err := e.Records(schema.Slowdowns); err != nil {
 		return nil, err
@@ -60,17 +62,22 @@ func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*V
 		return nil, fmt.Errorf("estimate against %s: %w", v.Truth, duckdb.FirstLine(err))
 	}
 	if v.Rows == nil {
-		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids agree?", v.Truth)
+		return nil, fmt.Errorf("truth %s: no flow has both an estimate and a truth: do the flow ids "+
+			"agree?", v.Truth)
 	}
-	rows := columns.RecordOf(schema.Validations, v.Rows, func(row ValidationRow) columns.Row {
+	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().Stored()}
+	return v, e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), v.record())
+}
+
+// record returns the rows of table validations.
+func (v *Validation) record() arrow.Record {
+	return columns.RecordOf(schema.Validations, v.Rows, func(row ValidationRow) columns.Row {
 		return columns.Row{
 			"truth": v.Truth, "size_bin": row.Name, "flows": row.Flows, "quantile": row.Quantile,
 			"estimate": row.Estimate, "true_slowdown": row.True,
 			"error": row.Error, "error_lo": row.ErrorLo, "error_hi": row.ErrorHi, "wasserstein": row.Wasserstein,
 		}
 	})
-	at := lake.Place{Scenario: e.ID(), Variant: e.Variant().Stored()}
-	return v, e.Executor().Session().PublishRows(at, fileSafe(filepath.Base(v.Truth)), rows)
 }
 
 // openTruth returns SQL that reads a reference file. The file must have the columns flow_id, with unique
@@ -99,7 +106,8 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	}
 	var nulls, bad, repeated int64
 	var badID, repeatedID sql.NullString
-	err = db.QueryRowContext(ctx, queries.Known("truth_rows").SQL).Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
+	row := db.QueryRowContext(ctx, queries.Known("truth_rows").SQL)
+	err = row.Scan(&nulls, &bad, &badID, &repeated, &repeatedID)
 	switch {
 	case err != nil:
 		return "", duckdb.FirstLine(err)
@@ -134,7 +142,9 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	for _, f := range estimates {
 		estimated += f.Rows
 	}
-	bins := names.Of(sizebin.Bins(), func(b sizebin.Bin) *sample { return &sample{name: b.Name, most: b.MaxBytes} })
+	bins := names.Of(sizebin.Bins(), func(b sizebin.Bin) *sample {
+		return &sample{name: b.Name, most: b.MaxBytes}
+	})
 	all := &sample{name: sizebin.All}
 	file := filepath.Join(e.Executor().Session().TmpPath(), "matches.parquet")
 	err = eachRow(ctx, db, file, fmt.Sprintf(`
@@ -158,7 +168,9 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 
 // AddTo adds the comparison to a text for users.
 func (v *Validation) AddTo(a *text.Answer) {
-	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); %.4g%% of the flows are in both", v.Truth, 100*v.Matched)
+	a.Linef("estimate against %s (slowdowns over the same ideal; error with its 95%% bootstrap interval); "+
+		"%.4g%% of "+
+		"the flows are in both", v.Truth, 100*v.Matched)
 	table := a.Table("size_bin", "flows", "quantile", "estimate", "truth", "error", "from", "to", "w1_log")
 	for _, r := range v.Rows {
 		table.Add(r.Name, r.Flows, r.Quantile, r.Estimate, r.True, text.Percent(r.Error),
@@ -212,8 +224,8 @@ func (s *sample) compare() []ValidationRow {
 	var out []ValidationRow
 	for q, c := range confidence.Changes(truth, estimate, pipeline.Quantiles) {
 		out = append(out, ValidationRow{
-			Name: s.name, Flows: int64(n), Quantile: pipeline.Quantiles[q], Estimate: c.To, True: c.From, Error: c.Relative,
-			ErrorLo: c.Lo, ErrorHi: c.Hi, Wasserstein: distance / float64(n),
+			Name: s.name, Flows: int64(n), Quantile: pipeline.Quantiles[q], Estimate: c.To, True: c.From,
+			Error: c.Relative, ErrorLo: c.Lo, ErrorHi: c.Hi, Wasserstein: distance / float64(n),
 		})
 	}
 	return out

@@ -207,6 +207,34 @@ func (s *State) Ingested() scenario.Ingested {
 	}
 }
 
+// Find returns the workload that has exactly the given digests (scenario.Ingested), and bytes over time. If
+// the lake has none, found is false.
+func Find(l *lake.Lake, digests []string) (s *State, found bool, err error) {
+	ids, err := l.Workloads()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, id := range ids {
+		s, found, err := Read(l, id)
+		if err != nil {
+			return nil, false, err
+		}
+		if found && len(s.Merge.intervals()) > 0 && slices.Equal(s.digests(), digests) {
+			return s, true, nil
+		}
+	}
+	return nil, false, nil
+}
+
+// Files returns the verified data files of one of the workload's tables.
+func (s *State) Files(l *lake.Lake, t schema.Table) ([]lake.DataFile, error) {
+	files := lake.FilesOf(s.Merge.Files, t)
+	for _, source := range s.Sources {
+		files = append(files, lake.FilesOf(source.Files, t)...)
+	}
+	return files, s.check(l, files)
+}
+
 // intervals returns the data files of table workload_intervals. A workload whose rows are whole flows, or
 // that an older version ingested, has none.
 func (m *Merged) intervals() []lake.DataFile { return lake.FilesOf(m.Files, schema.WorkloadIntervals) }

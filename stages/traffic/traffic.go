@@ -10,7 +10,7 @@
 // Divide uses DuckDB and spills to disk. Write is a stream: its memory grows with the number of intervals
 // that overlap at a time.
 //
-// A connection that has at most wholeIntervals intervals within wholeNS stays whole: it is one flow that is
+// A connection that has at most WholeIntervals intervals within WholeNS stays whole: it is one flow that is
 // ready at its start. Every other connection has one of three models (Kind). A Rule states it for a service.
 // Without a rule, the log decides:
 //
@@ -53,10 +53,14 @@ var kindNames = []string{"messages", "paced", "bulk"}
 // String returns the name of the model in rules.
 func (k Kind) String() string { return kindNames[k] }
 
+// A connection with at most WholeIntervals intervals within WholeNS stays whole.
+const (
+	WholeIntervals = 2
+	WholeNS        = int64(120e9)
+)
+
 // Limits of the choice of a model. Package traffic describes them.
 const (
-	wholeIntervals   = 2
-	wholeNS          = int64(120e9)
 	ackPacketBytes   = 80 // TCP acknowledgements with options, over IPv4 or IPv6
 	smallPacketBytes = 700
 	bulkShare        = 0.25

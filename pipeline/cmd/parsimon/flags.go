@@ -202,6 +202,7 @@ type runFlags struct {
 	cache     string
 	cached    bool // the command uses a cache
 	chooses   bool // the command has --estimator auto
+	ofLastRun bool // without a variant, the command takes the one of the last run (resume)
 }
 
 // declareLake declares the flags of all commands that use a lake.

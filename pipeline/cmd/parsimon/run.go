@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -239,7 +241,15 @@ func resume(ctx context.Context, e *env, r *runFlags) (*pipeline.Estimation, err
 			return nil, fmt.Errorf("--scenario: %w", err)
 		}
 	}
-	return e.open(pipeline.Resume(ctx, o.Lake, of.Scenario, o.Variant, o.Settings))
+	model, err := pipeline.OpenModel(ctx, l, of.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	last, ok := model.LastRun()
+	if ok && o.Variant.Auto && r.ofLastRun {
+		o.Variant = last
+	}
+	return e.open(model.Resume(ctx, o.Variant, o.Settings))
 }
 
 // open has an estimation closed when the command ends.
@@ -256,6 +266,7 @@ type validateVerb struct {
 	answerFlags
 	how       runFlags
 	reference string
+	slot      time.Duration
 }
 
 func (v *validateVerb) declare(f *pflag.FlagSet) {
@@ -267,14 +278,33 @@ func (v *validateVerb) declare(f *pflag.FlagSet) {
 	})
 	v.how.defaultAuto(f, "the estimate of the last run")
 	v.how.declareWorkers(f)
-	f.StringVar(&v.reference, "truth", "exact", "the reference: exact, or a Parquet file with flow_id and fct_ns")
+	f.StringVar(&v.reference, "truth", "exact",
+		"the reference: exact, log (the flow log of the workload), or a Parquet file with flow_id and fct_ns")
+	parse(f, &v.slot, parseSlot, flagSpec{"slot", "duration", time.Minute.String(),
+		"--truth log: length of the slots of time in which the bytes of links are compared"})
+	needs(f, "truth", "slot")
 	v.declareForm(f, tableForms()...)
 }
 
+// parseSlot parses the length of a slot of time.
+func parseSlot(text string) (time.Duration, error) {
+	slot, err := time.ParseDuration(text)
+	if err == nil && slot < time.Millisecond {
+		err = errors.New("must be 1ms or more")
+	}
+	return slot, err
+}
+
 func (v *validateVerb) run(ctx context.Context, _ []string) error {
+	v.how.ofLastRun = true
 	run, err := resume(ctx, v.env, &v.how)
 	if err != nil {
 		return err
+	}
+	a := &text.Answer{}
+	a.Linef("scenario %s (%s), variant %s, by %s", run.ID(), run.Spec.Name, run.Variant(), buildVersion())
+	if v.reference == whatif.TruthLog {
+		return v.withLog(ctx, run, a)
 	}
 	file := v.reference
 	if file == "exact" {
@@ -283,12 +313,21 @@ func (v *validateVerb) run(ctx context.Context, _ []string) error {
 			return err
 		}
 	}
-	a := &text.Answer{}
-	a.Linef("scenario %s (%s), variant %s, by %s", run.ID(), run.Spec.Name, run.Variant(), buildVersion())
 	found, err := validate(ctx, run, file, a)
 	if err != nil {
 		return err
 	}
+	return v.write(v.stdout, found, a)
+}
+
+// withLog compares an estimate with its flow log.
+func (v *validateVerb) withLog(ctx context.Context, run *pipeline.Estimation, a *text.Answer) error {
+	found, err := whatif.ValidateLog(ctx, run, whatif.LogOptions{SlotNS: int64(v.slot)})
+	if err != nil {
+		return err
+	}
+	found.Program = buildVersion().String()
+	found.AddTo(a)
 	return v.write(v.stdout, found, a)
 }
 

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A loggedTruth is what validate --truth log prints as JSON.
+type loggedTruth struct {
+	Links struct {
+		Flows struct {
+			Log       int64 `json:"log_bytes"`
+			Simulated int64 `json:"simulated_bytes"`
+			Earlier   int64 `json:"earlier_bytes"`
+			After     int64 `json:"after_bytes"`
+		}
+		Near  float64 `json:"within_1_percent"`
+		Worst []struct {
+			Log       int64 `json:"log_bytes"`
+			Misplaced int64 `json:"misplaced_bytes"`
+		} `json:"worst_links"`
+		EarlierLinks int `json:"links_with_earlier_bytes"`
+	}
+	Durations struct {
+		Services []struct {
+			Service string
+			Bulk    bool
+			Flows   int64
+			LogNS   float64 `json:"log_ns"`
+			Ratio   float64
+		}
+	}
+}
+
+// againstLog compares a scenario with its flow log.
+func (c connectionLog) againstLog(t *testing.T, name string, flags ...string) (v loggedTruth) {
+	t.Helper()
+	args := []string{"validate", "--truth", "log", "--scenario", name, "--lake", c.lake, "--format", "json"}
+	out := must(t, append(args, flags...)...)
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return v
+}
+
+// withRecords ingests a log of the given records as another workload, or adds it to one.
+func (c connectionLog) withRecords(t *testing.T, workload string, records ...string) connectionLog {
+	t.Helper()
+	c.write(t, workload+".log", "version account-id interface-id srcaddr dstaddr srcport dstport protocol "+
+		"packets bytes "+
+		"start end action log-status\n"+strings.Join(records, "\n")+"\n")
+	must(t, "ingest", c.path(workload+".log"), "--format", "vpc", "--hosts", c.path("hosts.csv"), "--labels",
+		c.path("labels.csv"), "--topology", c.path("cables.csv"), "--workload", workload, "--lake", c.lake)
+	return c
+}
+
+// record is a record of a log: bytes from web1 to db1 between two seconds, of which 0 is midnight.
+func record(srcPort, dstPort, bytes, from, to int) string {
+	const midnight = 1769817600
+	return fmt.Sprintf("2 1 e 10.0.0.1 10.0.0.2 %d %d 6 %d %d %d %d ACCEPT "+
+		"OK", srcPort, dstPort, 1+bytes/1500, bytes,
+		midnight+from, midnight+to)
+}
+
+// In every interval of the log, each link is offered the bytes that the log has there. If a run broke this,
+// nobody would see it without this comparison.
+func TestRunCarriesTheBytesOfTheLog(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	c.run(t, "all", "--traffic", "db=messages:100KB")
+	v := c.againstLog(t, "all")
+	b := v.Links.Flows
+	if v.Links.Near != 1 || b.Log != 5*750e6+50*25_000 || b.Simulated+b.After != b.Log || b.Earlier != 0 {
+		t.Errorf("%+v", v.Links)
+	}
+	minutes := strings.TrimSpace(ask(t, c.lake, "SELECT count(*), min(log_bytes), max(log_bytes), "+
+		"max(abs(simulated_bytes "+
+		"- log_bytes) / log_bytes) <= 0.01 FROM validation_links AS v JOIN links AS l USING (scenario, link_id) "+
+		"WHERE tier = 'host-tor'"))
+	if !strings.HasSuffix(minutes, "\n5,750250000,750250000,true") {
+		t.Errorf("minutes of the link of web1: %s", minutes)
+	}
+	// The log is no simulation of the network.
+	must(t, "report", "all", "--lake", c.lake, "--output", c.path("report.html"))
+	page, err := os.ReadFile(c.path("report.html"))
+	if err != nil || strings.Contains(string(page), "Compared with the truth") {
+		t.Errorf("the report treats the flow log as a simulation, or %v", err)
+	}
+	for _, want := range []string{"Against the flow log", "the bytes of links differ by 0.0%"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %q in the report", want)
+		}
+	}
+}
+
+// A persistent connection is not a bulk transfer. The comparison shows it by the time that transfers take
+// and, in slots that are shorter than the intervals of the log, by the bytes of the links.
+func TestWrongTrafficModelIsSeen(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	c.run(t, "bulk", "--traffic", "db=bulk", "--from", "00:02", "--to", "00:04")
+	v := c.againstLog(t, "bulk")
+	s := v.Durations.Services
+	if len(s) != 1 || s[0].Service != "db" || !s[0].Bulk || s[0].Flows != 2 ||
+		s[0].LogNS != 59e9 || s[0].Ratio > 0.2 {
+		t.Errorf("durations %+v: want 2 of 59 s; 750 MB take 6.3 s and more on a link of 1 Gbps", s)
+	}
+	contains(t, must(t, "validate", "--truth", "log", "--scenario", "bulk", "--lake", c.lake),
+		`warning: bulk transfers of service "db" take 0.1`)
+	for model, most := range map[string]float64{"bulk": 2, "messages:10KB": 0.03} {
+		c.run(t, model, "--traffic", "db="+model, "--from", "00:02", "--to", "00:04")
+		v := c.againstLog(t, model, "--slot", "10s").Links
+		misplaced := float64(v.Worst[0].Misplaced) / float64(v.Worst[0].Log)
+		if len(v.Worst) != 4 || misplaced > most || misplaced < most/20 {
+			t.Errorf("%s: %v of the bytes are misplaced in slots of 10 s, want at most %v", model, misplaced, most)
+		}
+	}
+	truths := ask(t, c.lake, "SELECT DISTINCT truth FROM validations")
+	if truths != "truth\nlog\n" {
+		t.Errorf("truths %q", truths)
+	}
+}
+
+// A run of a part of the log leaves out transfers that began before. Where they are a large share of the
+// bytes of a link, the comparison says so; otherwise a gate on that link passes falsely.
+func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t).withRecords(t, "part",
+		record(50000, 443, 60_000_000, 150, 179), record(50000, 443, 60_000_000, 180, 209), // one connection
+		record(50001, 443, 30_000_000, 190, 219), record(50002, 443, 1_000_000, 200, 200))
+	must(t, "run", "--workload", "part", "--lake", c.lake, "--name", "part", "--estimator", "independent",
+		"--from", "00:03", "--to", "00:04")
+	v := c.againstLog(t, "part")
+	b := v.Links.Flows
+	if b.Log != 91_000_000 || b.Earlier != 60_000_000 || b.Simulated != 31_000_000 || v.Links.EarlierLinks != 4 {
+		t.Errorf("%+v, want 91 MB in the log, of which 60 MB began before", v.Links)
+	}
+	contains(t, must(t, "validate", "--truth", "log", "--scenario", "part", "--lake", c.lake),
+		"warning: at least 5% of the bytes of 4 links belong to transfers that began before", "65.9%")
+	// 30 MB within 29 s are known to a second; the transfer within one second is not compared.
+	s := v.Durations.Services
+	if len(s) != 1 || s[0].Bulk || s[0].Flows != 1 || s[0].LogNS != 29e9 {
+		t.Errorf("durations %+v: want one of 29 s", s)
+	}
+}
+
+// A comparison with a log that the flows do not come from would be wrong.
+func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	c.run(t, "base", "--traffic", "db=messages:1MB", "--from", "00:02")
+	must(t, "what-if", "base", "--lake", c.lake, "--scale", "db=1.5", "--name", "more", "--estimator",
+		"independent")
+	must(t, "run", "parking-lot/short", "--lake", c.lake, "--estimator", "independent", "--name", "drawn")
+	validate := []string{"validate", "--lake", c.lake, "--truth", "log", "--scenario"}
+	mustFail(t,
+		failure{exitFailed, "drawn does not come from a flow log", append(validate, "drawn")},
+		failure{exitFailed, "a change scaled or moved them", append(validate, "more@independent")},
+		failure{exitUsage, "--slot", append(validate, "base", "--slot", "0")},
+		failure{exitUsage, "--slot goes with --truth", []string{"validate", "--lake", c.lake, "--slot", "1s"}},
+		failure{exitFailed, "take longer slots", append(validate, "base", "--slot", "1ms")})
+	c.withRecords(t, "p", record(1, 443, 1000, 0, 0))
+	mustFail(t, failure{exitFailed, "was removed, or more was added to it", append(validate, "base")})
+}
