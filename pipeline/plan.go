@@ -288,7 +288,7 @@ var conflicts = []struct {
 		"exact others take them from there"},
 	{waiting, ForWindows, "estimate the whole workload, without --within; or --starts-from exact first"},
 	{waiting, scaled, "change the workload, or a scenario made with --starts-from exact"},
-	{waiting, unreachable, "flows that wait for one without a path would wait for ever"},
+	{waiting, unreachable, "flows that wait for one without a path would wait forever"},
 	{moving, linkCases, "only the whole network has that: use --estimator exact, or --balance ecmp or wcmp and " +
 		"no events"},
 	{timed, ForWindows, "a sample of windows meets them by chance: estimate the whole workload, without --within"},
@@ -301,7 +301,7 @@ var conflicts = []struct {
 		"auto"},
 	{classed, linkCases, "link cases have one queue at each port: use --estimator exact or auto"},
 	{classed, ForDifference, "link cases have one queue at each port: use --estimator exact"},
-	{limited, ForDifference, "link cases have buffers without an end: use --estimator exact"},
+	{limited, ForDifference, "link cases have unlimited buffers: use --estimator exact"},
 }
 
 // Refuse returns a scenario.Refusal if features of the scenario, of an estimate with the variant, and the

@@ -95,7 +95,7 @@ func TestChartFieldsAreColumns(t *testing.T) {
 		}
 		for _, field := range slices.Sorted(maps.Keys(f.read)) {
 			if !known[field] && !f.made[field] {
-				t.Errorf("%s: field %q is no column of question %s: %s", name, field, q.Name, header)
+				t.Errorf("%s: field %q is not a column of question %s: %s", name, field, q.Name, header)
 			}
 		}
 		if !maps.Equal(f.data, map[string]bool{q.Name: true}) {
@@ -109,12 +109,12 @@ func TestChartFieldsAreColumns(t *testing.T) {
 	}
 }
 
-// A specification has no colours. Themes give the colors, which differ on light and dark pages.
+// A specification has no colors. Themes give the colors, which differ on light and dark pages.
 func TestChartsHaveNoColours(t *testing.T) {
 	for name, chart := range charts(t) {
 		found := regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b`).Find(chart)
 		if found != nil {
-			t.Errorf("%s has the colour %s", name, found)
+			t.Errorf("%s has the color %s", name, found)
 		}
 	}
 	for _, data := range []json.RawMessage{LightTheme(), DarkTheme()} {
@@ -128,7 +128,7 @@ func TestChartsHaveNoColours(t *testing.T) {
 		for _, colours := range [][]string{r.Category, r.Ramp, r.Heatmap} {
 			slices.Sort(colours)
 			if len(colours) < 5 || len(slices.Compact(colours)) != len(colours) {
-				t.Errorf("a theme has the colours %v", colours)
+				t.Errorf("a theme has the colors %v", colours)
 			}
 		}
 	}

@@ -250,7 +250,7 @@ func (q Query) hasParam(name string) bool {
 // says what the chart shows.
 func Chart(name string) json.RawMessage { return read(name + ".vl.json") }
 
-// LightTheme returns a Vega-Lite configuration with the colors of charts on a light page. Colour-blind
+// LightTheme returns a Vega-Lite configuration with the colors of charts on a light page. Color-blind
 // readers can distinguish them.
 func LightTheme() json.RawMessage { return read("theme_light.json") }
 

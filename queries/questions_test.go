@@ -463,7 +463,7 @@ func TestWindowPrunes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := written(db, text, "csv"); err == nil {
-			t.Errorf("%s of all times reads a damaged file and does not say so", q)
+			t.Errorf("%s of all times reads a damaged file without an error", q)
 		}
 	}
 	got := sqlCSV(t, db, "SELECT count(*) AS n, max(slowdown) > 2 AS more FROM slowdowns WHERE start_ns >= "+

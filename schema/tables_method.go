@@ -79,7 +79,7 @@ var (
 		}...),
 	}
 	DelayBuckets = Table{
-		Name: "delay_buckets", Doc: "Distributions of the packet-normalised delay of each link, by flow size.",
+		Name: "delay_buckets", Doc: "Distributions of the packet-normalized delay of each link, by flow size.",
 		Grain: "link × bucket", Key: []string{"link_id", "bucket"},
 		Sort: []string{"link_id", "bucket"}, Variant: true,
 		Columns: []Column{
@@ -92,7 +92,7 @@ var (
 				"number of flows above the geometric mean of size_min_bytes and size_max_bytes"},
 			{"small_delay", f64, false, "ns per packet", "mean delay of the other flows"},
 			{"large_delay", f64, false, "ns per packet", "mean delay of the flows of large_n; 0 if there are none"},
-			{"delays", arrow.ListOfNonNullable(f64), false, "ns per packet", "packet-normalised delays, ascending"},
+			{"delays", arrow.ListOfNonNullable(f64), false, "ns per packet", "packet-normalized delays, ascending"},
 		},
 	}
 	HopContributions = Table{

@@ -102,7 +102,7 @@ def measure(program, number, within, lake):
 def table(results):
     precise = [r for r in results if r["stopped"] == "precise"]
     print(f"{len(results)} workloads, {len(precise)} of them by windows: {sum(r['windows'] for r in precise) / len(precise):.0f} "
-          f"windows and {sum(r['simulated'] for r in precise) / len(precise):.0%} simulated in the mean\n")
+          f"windows and {sum(r['simulated'] for r in precise) / len(precise):.0%} simulated on average\n")
     print("| flows | percentile | workloads | intervals that hold it | without an upper end | mean half width of the others "
           "| mean error | its standard error | of windows | its standard error | largest error |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")

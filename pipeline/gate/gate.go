@@ -66,7 +66,7 @@ func Parse(text string) (Gate, error) {
 	things, columns := g.things()
 	var err error
 	if g.limit, err = strconv.ParseFloat(m[5], 64); err != nil {
-		return fail("the limit is no number")
+		return fail("the limit is not a number")
 	}
 	if m[6] != "" {
 		if !g.Change && !g.Load {

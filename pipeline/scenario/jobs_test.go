@@ -74,7 +74,7 @@ func TestJobErrorsNameThePlace(t *testing.T) {
 			`tiny.yaml:15: workload.jobs[1].hosts: is "near", want contiguous, strided`},
 		{"hosts: contiguous", "hosts: [0, 0]", "workload.jobs[1].hosts[1]: host pod0-rack0-host0 has a rank " +
 			"already"},
-		{"hosts: contiguous", "hosts: [6]", `workload.jobs[1].hosts[0]: "6": node 6 is no host`},
+		{"hosts: contiguous", "hosts: [6]", `workload.jobs[1].hosts[0]: "6": node 6 is not a host`},
 		{"hosts: contiguous", "hosts: [2]", "workload.jobs[1]: has 2 ranks and a list of 1 hosts"},
 		{"ranks: 2", "ranks: 5", "workload.jobs[1]: has 5 ranks, and 4 hosts of the topology have no rank of an " +
 			"earlier job"},

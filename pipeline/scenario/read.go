@@ -121,7 +121,7 @@ func (r *scenarioReader) path(f tree.Field) (string, error) {
 		return "", err
 	}
 	if r.shipped {
-		return "", f.Failf("is %q, and a shipped scenario has no files of its own", text)
+		return "", f.Failf("is %q, and a shipped scenario has no other files", text)
 	}
 	if text == "" {
 		return "", f.Failf("is empty")

@@ -169,7 +169,7 @@ func (r *Report) Text() *text.Answer {
 	if r.Reverse > 0 {
 		both = fmt.Sprintf(" + %d second directions of rows that have both", r.Reverse)
 	}
-	p.Linef("%d rows in%s = %d flows + %d merged + %d rejected (%d of them are no flows by the log itself, such as NODATA "+
+	p.Linef("%d rows in%s = %d flows + %d merged + %d rejected (%d of them are not flows according to the log, such as NODATA "+
 		"lines)", r.Rows, both, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {
 		p.Linef("  %v", why)

@@ -95,7 +95,7 @@ func fill[T any](rows []T, fields []reflect.StructField, rec arrow.Record, from 
 			want = reflect.TypeFor[[]byte]()
 		}
 		if f.Type != want {
-			panic(fmt.Sprintf("columns: field %s is no column of %s", f.Name, column.DataType()))
+			panic(fmt.Sprintf("columns: field %s is not a column of %s", f.Name, column.DataType()))
 		}
 		to := fieldOf{first: unsafe.Add(unsafe.Pointer(unsafe.SliceData(rows)), f.Offset),
 			stride: unsafe.Sizeof(*new(T)), n: len(rows)}

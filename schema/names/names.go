@@ -81,11 +81,11 @@ type Thing struct {
 // leastPrefix is the minimum length of a prefix of an id.
 const leastPrefix = 4
 
-// Find returns the index in all of the thing that a user names: by its whole id, by its name or, unless whole
-// is set, by a prefix of its id. If several things have the name, it is the last one in all, and a note says
-// so. If whole is set, this is an error. A text that is the name of one thing and a prefix of another's id is
-// ambiguous. kind, as in "scenario", and where, as in "lake", are for the note and the error. The error lists
-// things, the most similar first.
+// Find returns the index in all of the thing that a user names: by its whole id, by its name or, unless
+// whole is set, by a prefix of its id. If several things have the name, it is the last one in all, and a
+// note reports this. If whole is set, this is an error. A text that is the name of one thing and a prefix of
+// another's id is ambiguous. kind, as in "scenario", and where, as in "lake", are for the note and the
+// error. The error lists things, the most similar first.
 func Find(kind, asked, where string, all []Thing, whole bool) (at int, note string, err error) {
 	if asked == "" {
 		return 0, "", fmt.Errorf("the name of a %s is empty: is a variable not set?", kind)

@@ -18,7 +18,7 @@ import (
 // With BufferParams.Selective, recovery follows IRN (irn.go). TCP has its own (tcp.go).
 //
 // An ACK or NACK has the number of the packet that caused it. A receiver that accepts packets in order has
-// all packets before that number. One that takes them in any order says so by calendar.FlagThrough. A lost
+// all packets before that number. One that accepts them in any order sets calendar.FlagThrough then. A lost
 // ACK therefore has no effect once the next one arrives.
 //
 // Copies of a retransmitted packet can still be in the network when their flow has been delivered. Their

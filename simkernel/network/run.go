@@ -98,7 +98,7 @@ func (n *Network) steps(ctx context.Context, count int, f *feed, c *collector) e
 	}
 }
 
-// startWorkers starts at most that many workers for the domains.
+// startWorkers starts at most this number of workers for the domains.
 func (n *Network) startWorkers(count int) *workers.Pool {
 	domains := make([]workers.Domain, len(n.domains))
 	for i := range domains {

@@ -16,11 +16,11 @@ import (
 )
 
 // BenchmarkSpeedup computes the speed-up of more workers than a machine has cores. One worker simulates the
-// domains of that many. This yields the items of each domain in each step, the processor time of an item and
-// of a step of a domain, and the time between epochs, in which one worker acts alone. The schedule of package
-// workers is then computed from these values. Runs with two workers show how much more expensive an item
-// becomes if its packet comes from another core. This cost grows with the share of neighbors that belong to
-// other workers. Their processor time includes their waits, so this yields a lower bound of the speed-up.
+// domains of this number. This yields the items of each domain in each step, the processor time of an item
+// and of a step of a domain, and the time between epochs, in which one worker acts alone. The schedule of
+// package workers is then computed from these values. Runs with two workers show how much more expensive an
+// item becomes if its packet comes from another core. This cost grows with the share of neighbors that belong
+// to other workers. Their processor time includes their waits, so this yields a lower bound of the speed-up.
 // Items that cost no more than with one worker yield an upper bound. The measured speed-up of two workers is
 // compared with both bounds.
 func BenchmarkSpeedup(b *testing.B) {

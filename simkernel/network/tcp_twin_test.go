@@ -18,7 +18,7 @@ type twinTCP struct {
 	lost    map[int64]bool
 	again   int64          // packets before it were retransmitted, if they are missing
 	handed  []int64        // packets that wait in the NIC
-	known   int64          // how many packets were given to it at least once
+	known   int64          // number of packets that were given to it at least once
 	got     map[int64]bool // of the receiver
 	highest int64          // 1 + the highest of got
 }

@@ -251,7 +251,7 @@ func (n *Network) checkPath(path []int32) error {
 		}
 		link := n.links[l]
 		if i == 0 && !n.host[link.SrcNode] {
-			return fmt.Errorf("the path starts at node %d, which is no host", link.SrcNode)
+			return fmt.Errorf("the path starts at node %d, which is not a host", link.SrcNode)
 		}
 		if i > 0 && n.links[path[i-1]].DstNode != link.SrcNode {
 			return fmt.Errorf("hop %d starts at node %d, but hop %d ends at node %d", i, link.SrcNode, i-1,
@@ -260,7 +260,7 @@ func (n *Network) checkPath(path []int32) error {
 		last := i == len(path)-1
 		if n.host[link.DstNode] != last {
 			if last {
-				return fmt.Errorf("the path ends at node %d, which is no host", link.DstNode)
+				return fmt.Errorf("the path ends at node %d, which is not a host", link.DstNode)
 			}
 			return fmt.Errorf("hop %d ends at host %d before the path does: hosts do not forward", i, link.DstNode)
 		}

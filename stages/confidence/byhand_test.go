@@ -207,7 +207,7 @@ func TestWeightsOfBlocks(t *testing.T) {
 		// of four cases.
 		want := []float64{0.3085, 0.3085/4 + 0.75}[half]
 		if !within(pairs/n, want, 0.03) {
-			t.Errorf("blocks of %d: %v of the neighbours are equal, want %v", every, pairs/n, want)
+			t.Errorf("blocks of %d: %v of the neighbors are equal, want %v", every, pairs/n, want)
 		}
 	}
 	const unit = 1 << 63 // half of all numbers
@@ -282,7 +282,7 @@ func TestTailsOfFewFlows(t *testing.T) {
 	}
 }
 
-// Quantiles interpolate between neighbours. If all values double, each replicate doubles, so that the
+// Quantiles interpolate between neighbors. If all values double, each replicate doubles, so that the
 // interval is a point.
 func TestChangesByHand(t *testing.T) {
 	s := NewSample([]int64{1, 2, 3, 4}, []float64{8, 1, 4, 2})

@@ -80,7 +80,7 @@ func TestStepOfEveryEstimator(t *testing.T) {
 	}
 }
 
-// An event after the last flow has finished changes nothing, and the estimate says so. Between the last
+// An event after the last flow has finished changes nothing, and the estimate has a remark. Between the last
 // start and that time, it changes something.
 func TestRemarkAboutLateEvents(t *testing.T) {
 	n := topologytest.SmallNetwork(t)

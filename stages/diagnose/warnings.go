@@ -101,7 +101,7 @@ func InputWarnings(m *step.Model, loads *route.Loads, flows []string) (out []War
 		if l.DelayNS >= longDelayNS && loads.Links[l.ID].Flows > 0 && !p.Transport.Traits().AckClocked {
 			out = append(out, Warning{aboutLongPath, float64(l.DelayNS), longDelayNS, l.ID, fmt.Sprintf(
 				"%s (link %d) has a delay of %v, and senders of %s send at line rate from their first packet, as in a "+
-					"data centre; TCP begins slowly (--transport cubic)", n.LinkName(l.ID), l.ID, time.Duration(l.DelayNS),
+					"data center; TCP begins slowly (--transport cubic)", n.LinkName(l.ID), l.ID, time.Duration(l.DelayNS),
 				p.Transport)})
 		}
 	}

@@ -87,7 +87,7 @@ func TestStepsOfPasses(t *testing.T) {
 	}
 }
 
-// An estimate of one pass says so. Loads and transports that link cases do not suit cause warnings.
+// An estimate of one pass has a warning. Loads and transports that link cases do not suit cause warnings.
 func TestWarningsOfPasses(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	flows := []workload.Row{{ID: 1, Src: 0, Dst: 3, SizeBytes: 1000},

@@ -48,8 +48,8 @@ type Bucketer struct {
 
 	rows                  []tables.ContributionRow // of all hops; their delays are drawn
 	flowID, size, delayNS []int64                  // of the same hops
-	normalised            []float64                // packet-normalized delays, ascending within each bucket
-	buckets               []bucketRow              // their Delays are slices of normalised
+	normalized            []float64                // packet-normalized delays, ascending within each bucket
+	buckets               []bucketRow              // their Delays are slices of normalized
 }
 
 // NewBucketer returns a bucketer. The draws depend on the model's seed.
@@ -81,7 +81,7 @@ func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contr
 				return err
 			}
 			b.buckets = b.buckets[:0]
-			b.normalised = b.normalised[:0]
+			b.normalized = b.normalized[:0]
 		}
 		from = to
 	}
@@ -121,17 +121,17 @@ func (b *Bucketer) add(at *tables.FlowAtHop, delayNS float64) {
 func (b *Bucketer) bucketLink(from, to int) {
 	size := b.size[from:to]
 	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
-	start := len(b.normalised)
+	start := len(b.normalized)
 	for _, i := range order {
-		b.normalised = append(b.normalised,
+		b.normalized = append(b.normalized,
 			float64(b.delayNS[from+int(i)])/float64(b.model.Params.Packets(size[i])))
 	}
-	normalised := b.normalised[start:]
+	normalized := b.normalized[start:]
 	sizeAt := func(i int) int64 { return size[order[i]] }
 	least := int64(0)
 	for first, n := 0, int32(0); first < len(order); n++ {
 		end := first + bucketEnd(len(order)-first, least, func(i int) int64 { return sizeAt(first + i) })
-		delays := normalised[first:end]
+		delays := normalized[first:end]
 		bucket := bucketRow{
 			LinkID: b.rows[from].LinkID, Bucket: n, N: int64(len(delays)), Delays: delays,
 			SizeMinBytes: sizeAt(first), SizeMaxBytes: sizeAt(end - 1),

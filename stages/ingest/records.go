@@ -402,7 +402,7 @@ func (r RejectCount) Advice() string {
 	near, all := hostsRules(r.Unknown[0].Address)
 	return text + fmt.Sprintf("To keep their flows, ingest them with a table (parsimon ingest --hosts TABLE, then "+
 		"parsimon run --workload) that says at which host NODE of the topology they enter, such as a gateway: line "+
-		"%s,NODE for the first and its neighbours, %s,NODE for all others", near, all)
+		"%s,NODE for the first and its neighbors, %s,NODE for all others", near, all)
 }
 
 // noteSampling adds a note if most TCP records with data have one packet and do not state a rate, because a

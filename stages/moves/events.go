@@ -251,7 +251,7 @@ func ParseEvent(text string) (cable string, e Event, err error) {
 	case len(words) == 1:
 		e.FromNS, e.ToNS, err = parseSpan(words[0])
 	case e.Kind == Down:
-		err = fmt.Errorf("want times FROM..TO for cable %s (--fail takes a cable down for ever)", cable)
+		err = fmt.Errorf("want times FROM..TO for cable %s (--fail takes a cable down permanently)", cable)
 	}
 	return cable, e, err
 }
@@ -283,8 +283,8 @@ func ParseTime(text string) (int64, error) {
 	ns, err := units.Parse(text, units.Duration)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%q is no time: want one such as 2026-01-31T09:00:00Z, a duration such as 10ms, or ns",
-			text)
+		err = fmt.Errorf("%q is not a time: want one such as 2026-01-31T09:00:00Z, a duration such as 10ms, "+
+			"or ns", text)
 	case ns < 0:
 		err = fmt.Errorf("%q is before the trace", text)
 	}

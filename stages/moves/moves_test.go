@@ -191,7 +191,7 @@ func TestReadCSV(t *testing.T) {
 		}
 	}
 	if _, err := ReadCSV("/dev/zero"); err == nil || !strings.Contains(err.Error(), "device") {
-		t.Errorf("a device without an end: %v", err)
+		t.Errorf("an endless device: %v", err)
 	}
 }
 

@@ -269,7 +269,7 @@ func TestFIBErrors(t *testing.T) {
 	}
 }
 
-// No file causes a panic or a path without an end.
+// No file causes a panic or an endless path.
 func FuzzFIB(f *testing.F) {
 	f.Add(leaf1Routes, addresses)
 	f.Add(spineRoutes, "address,node\n::1,0\n")

@@ -116,7 +116,7 @@ func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, erro
 }
 
 // Next returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() -
-// 1. Members of a LAG count as links of their own. If there is no path, it returns no links. node and host
+// 1. Members of a LAG count as separate links. If there is no path, it returns no links. node and host
 // are indexes into Network.Nodes.
 func (r *Router) Next(node, host int32) (set int32, links []int32) {
 	to := &r.hosts[host]

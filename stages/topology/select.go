@@ -264,7 +264,7 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 		}
 		for id := int64(lo); id <= int64(hi); id++ {
 			if _, isHost := slices.BinarySearch(n.hosts, int32(id)); !isHost {
-				return nil, fmt.Errorf("%q: node %d is no host", text, id)
+				return nil, fmt.Errorf("%q: node %d is not a host", text, id)
 			}
 			hosts = append(hosts, int32(id))
 		}
@@ -379,7 +379,7 @@ func (n *Network) failPort(id int32, port string) (f Failure, err error) {
 	}
 	slices.SortFunc(known, CompareNatural)
 	return f, fmt.Errorf(
-		"%s has neither a port nor a neighbour %q%s; its ports with cables are %s",
+		"%s has neither a port nor a neighbor %q%s; its ports with cables are %s",
 		n.Name(id),
 		port,
 		names.DidYouMean(port, append(near, known...)),

@@ -66,7 +66,8 @@ const (
 	bulkShare        = 0.25
 )
 
-// pieceBytes is the size of the pieces of paced traffic. A sender sends that many bytes at once at line rate.
+// pieceBytes is the size of the pieces of paced traffic. A sender sends this number of bytes at once at line
+// rate.
 const pieceBytes = int64(4000)
 
 // maxMessageBytes bounds the message size in rules.

@@ -56,7 +56,7 @@ func (v *ingestVerb) declareTrace(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.Domains, "domain", nil, "`domain` that names may have or lack: with example.com, "+
 		"web-7.example.com is web-7")
 	f.StringSliceVar(&t.OffFabric, "off-fabric", nil, "`CIDR` of addresses outside the network, or any: rows "+
-		"with such an address that is no host are set aside, and do not count for --max-rejects")
+		"with such an address that is not a host are set aside, and do not count for --max-rejects")
 	f.StringVar(&t.Hosts, "hosts", "", "CSV or Parquet `file` with the columns address, node")
 	f.StringVar(&t.Labels, "labels", "", "CSV or Parquet `file` with the columns cidr, port, service, vnet")
 	f.BoolVar(&t.LabelsFirst, "labels-first", false, "prefer the labels of --labels to those in the trace")

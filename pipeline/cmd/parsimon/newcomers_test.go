@@ -215,7 +215,7 @@ func TestCorrectedFile(t *testing.T) {
 	contains(t, must(t, again...), "warning: log.csv has rows of fixed.csv, which was")
 }
 
-// A job that moves to the hosts of another one says so.
+// If a job moves to the hosts of another one, the answer reports it.
 func TestJobsShareHosts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFiles(t, map[string]string{

@@ -177,8 +177,8 @@ func TestReportPage(t *testing.T) {
 	b.quiet(t)
 }
 
-// The report of an estimate from windows says so beside every number. It has its charts and no others, is the
-// same when it is written again, and lets no name of a trace become code.
+// The report of an estimate from windows has a remark beside every number. It has its charts and no others,
+// is the same when it is written again, and lets no name of a trace become code.
 func TestReportSampled(t *testing.T) {
 	long(t)
 	t.Parallel()

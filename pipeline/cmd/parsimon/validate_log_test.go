@@ -124,8 +124,8 @@ func TestWrongTrafficModelIsSeen(t *testing.T) {
 	}
 }
 
-// A run of a part of the log leaves out transfers that began before. Where they are a large share of the
-// bytes of a link, the comparison says so; otherwise a gate on that link passes falsely.
+// A run of a part of the log leaves out transfers that began before. If they are a large share of the
+// bytes of a link, the comparison names the link. Otherwise a gate on it would pass falsely.
 func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t).withRecords(t, "part",

@@ -68,8 +68,8 @@ func TestLoadOfABurst(t *testing.T) {
 }
 
 // A TCP flow of 100 MB over a round trip of 40 ms at 10G needs 50 MB in flight. With a receive window of 1 MB
-// it takes a round trip for each MB: the answer says so, and column window_ns has nearly all of the delay. A
-// stated window of another transport does not apply to TCP.
+// it takes a round trip for each MB: the answer reports this, and column window_ns has nearly all of the
+// delay. A stated window of another transport does not apply to TCP.
 func TestReceiveWindowOfTCP(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

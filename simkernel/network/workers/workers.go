@@ -165,8 +165,8 @@ func (w *Pool) Run(first, fromPS, steps int64) {
 	}
 }
 
-// Settle counts the work of an epoch of that many steps, chooses the workers of the next one, and returns its
-// number of steps.
+// Settle counts the work of an epoch of this number of steps, chooses the workers of the next one, and
+// returns its number of steps.
 func (w *Pool) Settle(steps int64) int64 {
 	work := int64(0)
 	for i, d := range w.domains {

@@ -44,7 +44,7 @@ func TestPanicOfAWorkerStopsTheOthers(t *testing.T) {
 				t.Errorf("a panic in domain %d: %v", faulty, fault)
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("a panic in domain %d: the workers wait for ever", faulty)
+			t.Fatalf("a panic in domain %d: the workers wait forever", faulty)
 		}
 	}
 }

@@ -296,7 +296,7 @@ func (s *assembler) noteLAGs() {
 	})
 	if len(groups) > 0 {
 		s.note(
-			"lag: %s of %d parallel cables with ports of their own; a flow takes one member: %s",
+			"lag: %s of %d parallel cables with separate ports; a flow takes one member: %s",
 			topology.Count(len(groups), "link aggregation group"),
 			members,
 			names.Listed(groups, 10),

@@ -258,7 +258,7 @@ func (r *cablingReader) status(i int, s *listedCable) bool {
 		return false
 	}
 	if strings.EqualFold(r.cell(i, cablingActive), "false") {
-		r.leaveOut("neighbours that are no longer active")
+		r.leaveOut("neighbors that are no longer active")
 		return false
 	}
 	switch status := strings.ToLower(r.cell(i, cablingStatus)); status {

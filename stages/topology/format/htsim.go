@@ -99,7 +99,7 @@ func (f *htsimFile) set(line, tier int, key string, n int64) {
 			return
 		}
 	}
-	f.bad(line, "%s is no key here; the keys are %s", key, strings.Join(keys, ", "))
+	f.bad(line, "%s is not a key here; the keys are %s", key, strings.Join(keys, ", "))
 }
 
 // check finds missing and contradictory numbers.

@@ -18,7 +18,7 @@ import (
 type plan struct {
 	*assembler
 	ends      [][2]int32 // by cable: indexes in devices
-	adjacent  [][]int32  // by device: its neighbours
+	adjacent  [][]int32  // by device: its neighbors
 	nics      []int      // by device: its ports that are named like those of a host; -1 if another is not
 	level     []int      // by device: cables to the nearest host; -1 if none is reached
 	top       int        // the highest level of a device in a tier
@@ -395,7 +395,7 @@ func (p *plan) inferRacks() {
 		p.rack[i] = numbers.of(fmt.Sprint(near))
 	}
 	if len(numbers) > 0 {
-		p.note("racks: %d, hosts with the same neighbours (inferred)", len(numbers))
+		p.note("racks: %d, hosts with the same neighbors (inferred)", len(numbers))
 	}
 	for i, v := range p.devices {
 		if v.kind == topology.KindHost || p.level[i] != 1 {

@@ -381,7 +381,7 @@ func TestSONiCNeighbours(t *testing.T) {
 	}
 	if len(l.Faults) != 2 ||
 		!strings.Contains(l.Faults[1].Text, "as leaf1/lldp.json; on the switch, sonic-cfggen -m") {
-		t.Errorf("no neighbours: %v", l.Faults)
+		t.Errorf("no neighbors: %v", l.Faults)
 	}
 	if l := loadText(t, "a_lldp.json", `{"lldp": {}}`, o); len(l.Faults) == 0 || l.Faults[0].Line == 0 {
 		t.Errorf("no interface: %v", l.Faults)

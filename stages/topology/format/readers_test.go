@@ -171,7 +171,7 @@ func TestSuzieQ(t *testing.T) {
 	wantNotes(
 		t,
 		l,
-		"1 row: neighbours that are no longer active",
+		"1 row: neighbors that are no longer active",
 		"1 row that were polled before the last of their port",
 	)
 }
@@ -261,7 +261,7 @@ func TestHtsim(t *testing.T) {
 		{"Tiers 3", "Tiers 4", "Tiers is 4, want 2 or 3"}, {"Nodes 8", "Nodes 6", "Nodes is 6, want a multiple of Podsize (4)"},
 		{"Radix_Up 4", "Radix_Up 3", "must be multiples of its Bundle"}, {"Radix_Down 4", "Radix_Down 8", "Radix_Down of tier 2 is 8"},
 		{"Podsize 4", "Podsize", "Podsize has no number"}, {"Tier 2", "Tier 3", "tier is 3, want 0 to 2"},
-		{"Bundle 1", "Bandle 1", "bandle is no key here"}, {"Radix_Up 2", "Radix_Up two", `Radix_Up is "two"`},
+		{"Bundle 1", "Bandle 1", "bandle is not a key here"}, {"Radix_Up 2", "Radix_Up two", `Radix_Up is "two"`},
 		{"Radix_Down 2\nRadix_Up 4", "Radix_Down 4\nRadix_Up 4", "4 ToR switches have 8 cables up, and 4 switches of tier 1 16 down"},
 	} {
 		l := loadText(t, "test.topo", strings.Replace(htsimThree, c.old, c.new, 1), Options{})

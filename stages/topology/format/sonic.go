@@ -97,7 +97,7 @@ type sonicReader struct {
 	switches map[string]*sonicSwitch
 	byFile   map[string]*sonicSwitch // by the name that a file's path gives
 	order    []*sonicSwitch
-	kinds    []device // neighbours with a type
+	kinds    []device // neighbors with a type
 }
 
 // of returns the switch that a file without a host name belongs to.
@@ -233,7 +233,7 @@ func (r *sonicReader) combine() {
 			r.fault(
 				v.at,
 				topology.FaultFormat,
-				"%s has no neighbours (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
+				"%s has no neighbors (DEVICE_NEIGHBOR), so that its cables are unknown: put "+
 					"the output of lldpctl -f json or json0 beside it, as %s/lldp.json; %s",
 				v.name,
 				v.name,
@@ -243,7 +243,7 @@ func (r *sonicReader) combine() {
 		if v.listed {
 			r.count(1, "switch", "switches: %s with a configuration")
 		} else if len(v.neighbors) > 0 {
-			r.count(1, "switch", "switches: %s with neighbours from LLDP")
+			r.count(1, "switch", "switches: %s with neighbors from LLDP")
 		}
 		for _, n := range v.neighbors {
 			neighbor[n.b.device] = true
@@ -361,7 +361,7 @@ func (r *sonicReader) readLLDP(file string) {
 		r.syntax(
 			file,
 			1,
-			"lldp.interface is missing: no neighbour was found, or this is not lldpctl -f json or json0",
+			"lldp.interface is missing: no neighbor was found, or this is not lldpctl -f json or json0",
 		)
 	}
 }
@@ -414,7 +414,7 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 		r.fault(
 			at,
 			topology.FaultFormat,
-			"the neighbour at %s has no system name: LLDP gives no name for it",
+			"the neighbor at %s has no system name: LLDP gives no name for it",
 			local,
 		)
 		return

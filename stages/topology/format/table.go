@@ -82,9 +82,9 @@ func openTable(d *draft, file string, columns ...*column) *table {
 	return t
 }
 
-// normalise gives "Device A", "device-a" and "device_a" the same spelling, and turns "Length (m)" into
+// normalize gives "Device A", "device-a" and "device_a" the same spelling, and turns "Length (m)" into
 // length_m.
-func normalise(header string) string {
+func normalize(header string) string {
 	header = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(header, "\ufeff")))
 	return strings.NewReplacer(" ", "_", "-", "_", ".", "_", "(", "", ")", "").Replace(header)
 }
@@ -94,7 +94,7 @@ func normalise(header string) string {
 func newTable(d *draft, file string, header []string) *table {
 	t := &table{draft: d, file: file, column: map[string]int{}, used: map[string]bool{}}
 	for i, name := range header {
-		name = normalise(name)
+		name = normalize(name)
 		t.headers = append(t.headers, name)
 		if _, twice := t.column[name]; twice && name != "" {
 			d.syntax(file, 1, "two columns are named %q", name)

@@ -180,7 +180,7 @@ func (s *assembler) unifyPorts() {
 	}
 	slices.Sort(examples)
 	s.note(
-		"ports: %d in another spelling, compared by normalised names, such as %s",
+		"ports: %d in another spelling, compared by normalized names, such as %s",
 		len(renamed),
 		examples[0],
 	)

@@ -194,7 +194,7 @@ func commit(ctx context.Context, now *table.Table, remove, add []iceberg.DataFil
 }
 
 // lost reports whether a commit failed because another publisher has changed the table. Not every catalog
-// says so.
+// reports this.
 func (p *Publisher) lost(ctx context.Context, before *table.Table, err error) bool {
 	if errors.Is(err, table.ErrCommitFailed) {
 		return true
