@@ -296,7 +296,7 @@ var conflicts = []struct {
 		"flow or flowlet"},
 	{inOrder, tcp, "TCP's receivers take packets in any order (SACK): use another transport, or --set " +
 		"receivers=any-order"},
-	{inOrder, selective, "selective recovery is of receivers that take packets in any order: use one of them"},
+	{inOrder, selective, "selective recovery needs receivers that accept any order: use one of the two"},
 	{tcp, linkCases, "its senders send when ACKs come, which link cases do not model: use --estimator exact or " +
 		"auto"},
 	{classed, linkCases, "link cases have one queue at each port: use --estimator exact or auto"},

@@ -107,7 +107,7 @@ func newScenario() *Scenario {
 }
 
 // ErrNoFile is the error of Load if neither a file nor a shipped scenario has the name.
-var ErrNoFile = errors.New("there is no such file, nor does a scenario of that name ship")
+var ErrNoFile = errors.New("there is no such file, and no shipped scenario has the name")
 
 // Load reads a scenario file, or a shipped scenario by name (datasets.Scenarios). Paths in a file are
 // relative to it. Errors name the file, the line and the key (*tree.FieldError).
@@ -360,7 +360,7 @@ func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 		racks = workload.HostRacks(n, s.Racks, v.Hosts)
 	}
 	if len(racks) == 0 {
-		return v, fmt.Errorf("service %q: none of its hosts stands in its racks", s.Name)
+		return v, fmt.Errorf("service %q: none of its hosts is in its racks", s.Name)
 	}
 	if len(racks)%pods != 0 {
 		pods = 1

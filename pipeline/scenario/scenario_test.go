@@ -185,7 +185,7 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 		{"max_load: 40%", "", "tiny.yaml:7: workload: needs max_load"},
 		{"duration: 2ms", "duration: 2 fortnights",
 			`tiny.yaml:9: workload.duration: is "2 fortnights", want a number with a unit such as 1.5us`},
-		{"duration: 2ms", "duration: 0.5ns", "no whole number of ns"},
+		{"duration: 2ms", "duration: 0.5ns", "not a whole number of ns"},
 		{"duration: 2ms", "duration: 0", "workload.duration: is 0, must be 1 to"},
 		{"duration: 2ms", "flows_count: 5\n  duration: 2ms", "workload: needs one of duration and flows_count"},
 		{"duration: 2ms", "flows: flows.csv\n  duration: 2ms", "workload: has a flow file, and so " +
@@ -228,7 +228,7 @@ func TestScenarioErrorsNameThePlace(t *testing.T) {
 			t.Errorf("%q → %q: error %v, want %q", c.old, c.new, err, c.want)
 		}
 	}
-	for _, c := range [][2]string{{"nowhere.yaml", "nor does a scenario of that name ship"},
+	for _, c := range [][2]string{{"nowhere.yaml", "and no shipped scenario has the name"},
 		{tinyFiles(t, ""), "is empty"}, {tinyFiles(t, "x"), "want keys and values"},
 		{tinyFiles(t, "seed: 1"), "has no topology"}} {
 		if _, err := Load(c[0]); err == nil || !strings.Contains(err.Error(), c[1]) {

@@ -20,7 +20,7 @@ func Example() {
 	// Output:
 	// 1500 <nil>
 	// 30000 <nil>
-	// 0 is "0.5ns", which is no whole number of ns
+	// 0 is "0.5ns", which is not a whole number of ns
 	// 0.125 <nil>
 	// 34 M
 	// 1500000000 <nil>

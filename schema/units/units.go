@@ -34,7 +34,7 @@ func Parse(text string, units []Unit) (int64, error) {
 	v, err := ParseFloat(text, units, 1)
 	whole := math.Round(v)
 	if err == nil && math.Abs(v-whole) > 1e-9*max(1, math.Abs(whole)) {
-		return 0, fmt.Errorf("is %q, which is no whole number of %s", text, Base(units))
+		return 0, fmt.Errorf("is %q, which is not a whole number of %s", text, Base(units))
 	}
 	return int64(whole), err
 }

@@ -326,7 +326,7 @@ func (n *Network) RackList(text string) (places []int, err error) {
 			)
 		case !ok:
 			return nil, fmt.Errorf(
-				"no rack is named %q, no hosts are at such a switch, and it is no place such as 4-7 or "+
+				"no rack is named %q, no hosts are at such a switch, and it is not a place such as 4-7 or "+
 					"0,2,5; the racks are %s",
 				piece,
 				names.Listed(slices.SortedFunc(slices.Values(all), CompareNatural), mostListed),

@@ -278,8 +278,8 @@ func TestRacksOfTwoSwitches(t *testing.T) {
 		}
 	}
 	for given, want := range map[string]string{"leaf2b": "leaf2b has hosts of 2 racks, such as leaf2a+leaf2b and leaf2b+leaf3: name one",
-		"spine1": `no rack is named "spine1", no hosts are at such a switch, and it is no place such as 4-7 or 0,2,5; ` +
-			"the racks are 7+8, leaf1a+leaf1b, leaf2a+leaf2b, leaf2b+leaf3", "": "the racks are", "9": "racks 0 to 3"} {
+		"spine1": `no rack is named "spine1", no hosts are at such a switch, and it is not a place such as 4-7 or ` +
+			"0,2,5; the racks are 7+8, leaf1a+leaf1b, leaf2a+leaf2b, leaf2b+leaf3", "": "the racks are", "9": "racks 0 to 3"} {
 		if _, err := l.Network.RackList(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", given, err)
 		}

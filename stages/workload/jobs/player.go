@@ -166,7 +166,7 @@ func (p *player) play(ctx context.Context) error {
 	}
 	if p.g.err == nil && reached < len(p.nodes) {
 		i := slices.IndexFunc(p.nodes, func(n node) bool { return n.before > 0 })
-		return fmt.Errorf("%s waits for itself, by way of other operations", p.ops[i/2].at)
+		return fmt.Errorf("%s waits for itself through other operations", p.ops[i/2].at)
 	}
 	return p.g.err
 }

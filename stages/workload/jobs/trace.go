@@ -81,7 +81,7 @@ func (t *Trace) waitFor(lists [][]uint64, byID map[uint64]int, thing string) err
 		for _, id := range ids {
 			of, known := byID[id]
 			if !known {
-				return fmt.Errorf("%s waits for %s %d, which the file has not", o.at, thing, id)
+				return fmt.Errorf("%s waits for %s %d, which the file does not have", o.at, thing, id)
 			}
 			o.after = append(o.after, of)
 		}

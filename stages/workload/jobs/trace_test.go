@@ -75,8 +75,8 @@ func TestTraceErrors(t *testing.T) {
 		`line 2: dest "65536"`:                                            ccl("0,1,100", "0,65536,100"),
 		`line 3: parent_flow_ids "-1"`:                                    ccl("5;4", "-1"),
 		"line 3: flow 4 comes twice":                                      ccl("6,2,0", "4,2,0"),
-		"line 3 waits for flow 7, which the file has not":                 ccl("5;4", "7"),
-		"line 3 waits for itself, by way":                                 ccl("RING,4,0", "RING,6,0"),
+		"line 3 waits for flow 7, which the file does not have":           ccl("5;4", "7"),
+		"line 3 waits for itself through":                                 ccl("RING,4,0", "RING,6,0"),
 		"line 2: conn_type NVLS_TREE: sums in switches are not supported": ccl("RING", "NVLS_TREE"),
 		"x.1.et: message 3: the file is cut off": et(
 			func(f [][]byte) [][]byte { f[1] = f[1][:len(f[1])-2]; return f }),
