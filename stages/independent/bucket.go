@@ -104,17 +104,17 @@ func (b *Bucketer) read(in schema.Batches) error {
 		b.flowID = append(b.flowID, r.FlowID)
 		b.size = append(b.size, r.SizeBytes)
 		b.delayNS = append(b.delayNS, r.FCTNS-r.IdealNS)
-		b.add(&r.FlowAtHop, 0)
-		b.rows[len(b.rows)-1].CaseDelayNS = r.FCTNS - r.IdealNS
+		b.add(&r.FlowAtHop).CaseDelayNS = r.FCTNS - r.IdealNS
 		return nil
 	})
 }
 
-// add adds a row for the delay that a hop contributes to a flow.
-func (b *Bucketer) add(at *tables.FlowAtHop, delayNS float64) {
+// add adds a row for the delay that a hop contributes to a flow, which the caller sets.
+func (b *Bucketer) add(at *tables.FlowAtHop) *tables.ContributionRow {
 	b.rows = append(b.rows, tables.ContributionRow{Contribution: tables.Contribution{
-		FlowRow: at.FlowRow, Hop: at.Hop, Hops: at.Hops, LinkID: at.LinkID, DelayNS: delayNS,
+		FlowRow: at.FlowRow, Hop: at.Hop, Hops: at.Hops, LinkID: at.LinkID,
 	}})
+	return &b.rows[len(b.rows)-1]
 }
 
 // bucketLink divides the rows [from, to), all of one link, into buckets and draws their contributions.
@@ -176,8 +176,8 @@ func mean(values []float64) float64 {
 // smallest flow of the bucket, flows of a few distinct sizes would never fill one: 10 KB and 400 KB would
 // share a bucket. datasets/PAPER.md compares both readings.
 func bucketEnd(n int, least int64, size func(i int) int64) int {
-	for end := 1; end < n; end++ {
-		if end >= bucketMin && size(end-1) >= bucketSpread*least && size(end) != size(end-1) {
+	for end := bucketMin; end < n; end++ {
+		if size(end-1) >= bucketSpread*least && size(end) != size(end-1) {
 			return end
 		}
 	}

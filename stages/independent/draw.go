@@ -63,8 +63,7 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 				of[r.LinkID])
 		}
 		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
-		delay := b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
-		b.add(r, delay)
+		b.add(r).DelayNS = b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {

@@ -80,8 +80,15 @@ func TestThreeFlowsOnOneLink(t *testing.T) {
 				kinds = append(kinds, columns.Named(rec, "kind").ValueStr(i))
 			}
 		}
-		if slices.Contains(kinds, "loaded twice") {
+		if slices.Contains(kinds, "loaded twice") || slices.Contains(kinds, "clusters") != (share > 0) {
 			t.Errorf("warnings %v", kinds)
+		}
+		// With clusters, nothing shows how much percentiles change with other traffic.
+		for _, rec := range found.Table(schema.Intervals).Records {
+			lo := columns.Named(rec, "lo")
+			if share > 0 && lo.NullN() != lo.Len() || share == 0 && lo.IsNull(0) {
+				t.Errorf("clusters of %v: %d of %d intervals are not known", share, lo.NullN(), lo.Len())
+			}
 		}
 	}
 }

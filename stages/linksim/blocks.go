@@ -55,9 +55,13 @@ func AppendBlocks(b []byte, blocks []simkernel.Block) []byte {
 // encodeObservations encodes the observations of each flow of the current case into s.observed.
 func (s *Simulator) encodeObservations() {
 	s.observed.Reset()
-	layout, at := s.Params.Layout(), int64(0)
+	layout := s.Params.Layout()
+	at := int64(0)
 	for _, size := range s.c.SizeBytes {
-		n := min(layout.Blocks(s.Params.Packets(size)), int64(len(s.result.Observed))-at)
+		n := int64(0)
+		if s.c.Record {
+			n = layout.Blocks(s.Params.Packets(size))
+		}
 		s.observed.Bytes = AppendBlocks(s.observed.Bytes, s.result.Observed[at:at+n])
 		s.observed.Done()
 		at += n
