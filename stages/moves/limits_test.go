@@ -27,7 +27,7 @@ func engineOf(t *testing.T, e Event) network.Forwarding {
 }
 
 // An event in one direction leaves the other alone. Times count from the first flow: an event that has begun
-// before it begins at 0, one that has ended is left out, and one without an end lasts longer than any run.
+// before it begins at 0, one that has ended is left out, and one that never ends lasts longer than any run.
 func TestFaultsOfTheEngine(t *testing.T) {
 	const always = 2 * network.MaxNS
 	for _, c := range []struct {
@@ -120,7 +120,8 @@ func TestBalancesThatNeedTheWholeNetwork(t *testing.T) {
 		}
 	}
 	for balance, want := range map[string]bool{
-		"spray": true, "spray-random": true, "adaptive": true, flowlet: false, conga: false, "plb": false, "": false,
+		"spray": true, "spray-random": true, "adaptive": true, flowlet: false, conga: false, "plb": false,
+		"": false,
 	} {
 		one := Moves{Balance: balance}
 		if one.Sprays() != want {
@@ -153,7 +154,8 @@ func TestDescribedTimes(t *testing.T) {
 		{units.CenturyNS + 1, units.CenturyNS - 1, true}, {units.CenturyNS + 1, units.CenturyNS, false},
 	} {
 		e := Event{Cable: [2]int32{2, 4}, Kind: Down, FromNS: c.from}
-		if got := e.instead(n, c.first); (got != "") != c.want {
+		got := e.instead(n, c.first)
+		if (got != "") != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
