@@ -18,6 +18,7 @@
 //
 //	cmd/parsimon, cmd/parsimon-beam, cmd/parsimon-publish   the programs; cmd/measure reproduces the figures of the pages
 //	report, summary                   an estimate as an HTML page; an estimate as text or JSON
+//	bundle                            a scenario with digests of its estimate as one file, which repeats it
 //	whatif                            answers that need several estimates: comparisons, what-if, sweeps
 //	sampling                          answers from windows of time
 //	pipeline                          this package

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -123,6 +124,39 @@ func TestExitCodesOfBundles(t *testing.T) {
 	mustFail(t, failure{exitFailed, damaged + ": ", []string{"run", damaged, "--lake", none}})
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a damaged bundle made a lake")
+	}
+}
+
+// A lake of an older schema is upgraded first, and an estimate of an older version of the method is made
+// again. A bundle with rows of another version would accuse the program that repeats it.
+func TestOlderEstimatesAreNotExported(t *testing.T) {
+	lake := unpack(t, "v15")
+	file := filepath.Join(t.TempDir(), "bundle")
+	args := []string{"export", "1094455c02fbb1e0", "--lake", lake, "-o", file}
+	mustFail(t, failure{exitFailed, "upgrade it first (parsimon upgrade)", args})
+	must(t, "upgrade", "--lake", lake)
+	mustFail(t, failure{exitFailed, "of the method, and this program has version", args})
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a file was written")
+	}
+}
+
+// An interrupted export leaves the file of an earlier one, and nothing beside it.
+func TestInterruptedExportLeavesTheOldFile(t *testing.T) {
+	r := tinyLake(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bundle")
+	writeFiles(t, map[string]string{file: "an earlier bundle"})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, log bytes.Buffer
+	code := newEnv(&out, &log).main(ctx, []string{"export", r.id, "--lake", r.lake, "-o", file})
+	if code != exitInterrupt || out.Len() > 0 {
+		t.Errorf("exit %d, want %d\n%s%s", code, exitInterrupt, &out, &log)
+	}
+	old, err := os.ReadFile(file)
+	if err != nil || string(old) != "an earlier bundle" || len(files(t, dir)) != 1 {
+		t.Errorf("%v: %q, files %q", err, old, files(t, dir))
 	}
 }
 
