@@ -21,15 +21,19 @@ import (
 
 // everySetting has switches, classes, jobs, paths and an event.
 const everySetting = `topology:
-  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 2, planes: 2, spines_per_plane: 1, host_bandwidth: 10Gbps,
-    host_delay: 500ns, fabric_bandwidth: 40Gbps, fabric_delay: 500ns}
+  clos: {pods: 2, racks_per_pod: 2, hosts_per_rack: 2, planes: 2, spines_per_plane: 1,
+    host_bandwidth: 10Gbps, host_delay: 500ns, fabric_bandwidth: 40Gbps, fabric_delay: 500ns}
 workload:
   max_load: 30%
   flows_count: 40
   services: [{name: web, sizes: webserver}]
-  jobs: [{name: a, ranks: 4, hosts: racks, iterations: 1, steps: [{compute: 10us}, {collective: all-reduce, size: 10KB}]}]
+  jobs:
+    - {name: a, ranks: 4, hosts: racks, iterations: 1,
+       steps: [{compute: 10us}, {collective: all-reduce, size: 10KB}]}
 transport: {kind: dcqcn}
-switches: {buffer: 4MB, pfc: true, classes: [{name: web, queue: 3, services: [web], weight: 3}, {name: rest, queue: 0, weight: 1}]}
+switches:
+  {buffer: 4MB, pfc: true, classes: [{name: web, queue: 3, services: [web], weight: 3},
+    {name: rest, queue: 0, weight: 1}]}
 balance: {tor: flowlet}
 events: ["pod0-fabric0:plane0-spine0 loss 1e-3"]
 `
@@ -53,8 +57,8 @@ func everything(t *testing.T) string {
 	return file
 }
 
-// No value in the spec of a bundle makes a repetition panic. It is refused, or estimated: an attacker may write
-// any constants of switches, classes, transports and paths.
+// No value in the spec of a bundle makes a repetition panic. It is refused, or estimated: an attacker may
+// write any constants of switches, classes, transports and paths.
 func TestNoValueOfASpecPanics(t *testing.T) {
 	b := opened(t, everything(t))
 	c, err := b.Compare(t.Context(), repeated(t, b, t.TempDir(), pipeline.Settings{}))
@@ -117,7 +121,7 @@ func try(t *testing.T, b *Bundle) error {
 // A leaf is the place of a value in JSON.
 type leaf struct{ from, to int }
 
-// leaves returns the places of all values in JSON that have no parts, and of those in empty lists and objects.
+// leaves returns the places of all values in JSON that have no parts.
 func leaves(t *testing.T, text []byte) (all []leaf) {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader(text))
