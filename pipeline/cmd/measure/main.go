@@ -481,7 +481,7 @@ type judged struct {
 	errors   percentiles // of all flows, or of service main
 	bySize   validation
 	warnings []string
-	holds    []bool // the intervals of p50, p90, p99 and p99.9 of all flows hold the truth
+	holds    []bool // the intervals of p50, p90, p99 and p99.9 of all flows contain the truth
 }
 
 // judge compares an estimate with the reference. Bounds of intervals are known to the width of a cell of
@@ -562,7 +562,7 @@ func (t *tally) print(b *bench, way string) {
 		listed(t.unnamed))
 	b.printf("- warnings in %d scenarios; all errors are below %.0f%% in %s", t.warned, 100*harmlessError,
 		listed(t.harmless))
-	b.printf("- intervals that hold the truth: %d of %d", t.held, t.intervals)
+	b.printf("- intervals that contain the truth: %d of %d", t.held, t.intervals)
 }
 
 func listed(names []string) string {
@@ -666,7 +666,8 @@ func otherKinds(*bench) []string {
 func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	b.printf("Errors of p50 / p90 / p99 / p99.9 of slowdown, and of p99 by flow size, %s; – for 1,000 flows "+
 		"or fewer. "+
-		"The intervals of these four percentiles of all flows hold the truth or do not.", strings.Join(sizeBins, " / "))
+		"Column interval holds states whether the interval of each of these percentiles of all flows contains "+
+		"the truth.", strings.Join(sizeBins, " / "))
 	head := []string{"scenario", "busiest link", "mean of the top 10%", "published"}
 	for _, way := range ways {
 		head = append(head, way, "by size", "warnings", "interval holds")
