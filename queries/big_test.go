@@ -74,7 +74,8 @@ func makeBigLake(t testing.TB, n int) string {
 		{"name": "c", "queue": 2, "dscp": [46]}],
 		"moves": {"events": [{"from_ns": 10000000, "to_ns": 20000000}]}}', %d, 0, 0, 0, 0, 0, 0, 0, 1, NULL)`, n))
 	writePart(t, db, lake, "validations", "scenario=big/variant=own",
-		`SELECT 'exact', 'bin ' || i, 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2 FROM range(4) AS r(i)`)
+		`SELECT 'exact', if(i = 0, 'all', 'bin ' || i), 7, 0.99, 9.5, 10, -0.05, -0.1, 0.1, 0.2
+		FROM range(4) AS r(i)`)
 	writePart(t, db, lake, "validation_links", "scenario=big/variant=own", `SELECT i // 128, i % 128 * 1000,
 		(i % 128 + 1) * 1000, i, i + 1, 0, NULL FROM range(65536) AS r(i)`)
 	writePart(t, db, lake, "sweep_runs", "scenario=big/variant=own",

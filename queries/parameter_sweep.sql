@@ -8,19 +8,8 @@
 -- parameter_place is the position of a parameter in the settings of the run, value_place the rank of its value. name is the
 -- last word of the parameter, if that distinguishes the parameters of the sweep. label has all values of a run except
 -- its seed.
-WITH picked AS (
-    SELECT *,
-        regexp_replace(regexp_replace(parameter, '\.(kind|max)$', ''), '^.*\.', '') AS word,
-        instr(', ' || settings, ', ' || parameter || '=') AS parameter_at
-    FROM sweep_runs
-    WHERE ($scenario = '' OR scenario = $scenario)
-      AND ($variant = '' OR variant = $variant)
-      AND ($sweep = '' OR sweep = $sweep)
-), words AS (
-    SELECT sweep, word, count(DISTINCT parameter) AS parameters
-    FROM picked
-    GROUP BY ALL
-), labels AS (
+-- include sweep_parameters
+, labels AS (
     SELECT scenario, variant, sweep, settings,
         coalesce(string_agg(value, ' · ' ORDER BY parameter_at) FILTER (parameter <> 'seed'), 'all') AS label
     FROM picked

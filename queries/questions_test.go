@@ -172,6 +172,19 @@ aaa,own,x,all,2,t0:s0,2,3,7,0,flow-1,1,2,3,4,0,0.5,0.25,0.125,0.001,0.003`},
 		`scenario,variant,sweep,settings,label,parameter,name,parameter_place,value,value_number,value_place,flows,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,p50_exact,p90_exact,p99_exact,p999_exact,seconds
 aaa,own,small,"max_load=40%, seed=1",40%,max_load,max_load,1,40%,0.4,1,7,4,8,9.5,,5,9,9,,1.5
 aaa,own,small,"max_load=40%, seed=1",40%,seed,seed,2,1,1,1,7,4,8,9.5,,5,9,9,,1.5`},
+	// Only the runs of aaa were compared with the truth, and only at p99.
+	{"sweep_errors", map[string]string{"sweep": "small", "size_bin": "<10 KB"},
+		`scenario,variant,sweep,settings,parameter,name,parameter_place,value,value_place,flows,` +
+			`slowdown,true_slowdown,error,error_lo,error_hi
+aaa,own,small,"max_load=40%, seed=1",max_load,max_load,1,40%,1,3,3,2.5,0.2,0.1,0.3
+aaa,own,small,"max_load=40%, seed=1",seed,seed,2,1,1,3,3,2.5,0.2,0.1,0.3`},
+	{"sweep_error_by_size", map[string]string{"sweep": "small"},
+		`scenario,variant,sweep,settings,size_bin,runs,flows,p50_error,p90_error,p99_error,p999_error,` +
+			`p99_abs_error,p99_largest_error
+,,small,all runs,all,1,7,,,-0.05,,0.05,-0.05
+,,small,all runs,<10 KB,1,3,,,0.2,,0.2,0.2
+aaa,own,small,"max_load=40%, seed=1",all,1,7,,,-0.05,,0.05,-0.05
+aaa,own,small,"max_load=40%, seed=1",<10 KB,1,3,,,0.2,,0.2,0.2`},
 	// Flows 14, 15 and 16, which are rows 5 to 7, are above the median, with 1,100 ns together. Links 0 and 4
 	// add 400 ns each; the lower id comes first.
 	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"},

@@ -424,6 +424,8 @@ func cell(a *answer, i int, column string) string {
 	default:
 		x := number(v)
 		switch {
+		case strings.HasSuffix(column, "error"):
+			return signed(x)
 		case x == 0:
 			return "0"
 		case strings.HasSuffix(unit, "ns"):
@@ -544,8 +546,10 @@ func (c *content) collect(ctx context.Context) error {
 	}
 	if c.answers["sweep"].Len() > 0 { // the largest parameter sweep that includes the scenario
 		of := map[string]string{"scenario": "", "sweep": c.answers["sweep"].Text(0, "sweep")}
-		if err := c.put(ctx, "parameter_sweep", of); err != nil {
-			return err
+		for _, name := range []string{"parameter_sweep", "sweep_errors", "sweep_error_by_size"} {
+			if err := c.put(ctx, name, of); err != nil {
+				return err
+			}
 		}
 	}
 	return errors.Join(c.linksOfWorst(ctx), c.curves(ctx))

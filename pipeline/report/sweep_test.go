@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -62,5 +63,19 @@ func TestWarningsOfOneKind(t *testing.T) {
 	if len(got) != 2 || len(got[0].Items) != 4 || !strings.HasPrefix(got[0].Items[3], "And 6 more") ||
 		got[1].Items[0] != "why." {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Errors in tables of the page are percentages with a sign. Without the sign, a reader could not tell an
+// estimate that is too low from one that is too high.
+func TestErrorsHaveSigns(t *testing.T) {
+	f := figureChart{Columns: "settings p99_error p99_largest_error:largest"}
+	f.fill(&answer{columns: []string{"settings", "p99_error", "p99_largest_error"}, rows: [][]any{
+		{"all runs", 0.124, -0.3},
+		{"seed=1", 0.0, nil},
+	}})
+	want := [][]string{{"all runs", "+12.4%", "−30.0%"}, {"seed=1", "0.0%", ""}}
+	if !reflect.DeepEqual(f.Rows, want) || f.Head[2] != "largest" {
+		t.Errorf("head %q, rows %q, want %q", f.Head, f.Rows, want)
 	}
 }

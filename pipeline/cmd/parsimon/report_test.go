@@ -119,8 +119,9 @@ func TestReportInBrowser(t *testing.T) {
 			plain: {"slowdown_cdf", "slowdown_vs_size_by_group", "percentiles_by_group", "slowdown_and_load_over_time",
 				"tail_by_tier", "link_load_and_tail", "worst_failures"},
 			compared: {"what_changed", "what_changed_links", "slowdown_cdf", "tail_by_tier", "link_load_and_tail"},
-			graph:    {"slowdown_cdf", "percentiles_by_group", "tail_by_tier", "parameter_sweep"},
-			sampled:  sampledCharts,
+			graph: {"slowdown_cdf", "percentiles_by_group", "tail_by_tier", "parameter_sweep",
+				"sweep_errors"},
+			sampled: sampledCharts,
 		} {
 			base := strings.TrimSuffix(filepath.Base(name), ".html")
 			for _, size := range []struct {
