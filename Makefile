@@ -9,6 +9,7 @@ BIN := bin
 LAKE := lake
 SHARED := ../shared
 FLINK := $(CURDIR)/.cache/flink-jars
+S3_SERVER := $(CURDIR)/.cache/s3/versitygw
 # Flags and arguments of a measurement: --short to try it, --write to write its page of datasets/results.
 ARGS :=
 
@@ -42,7 +43,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test tools unit lint notebooks publish-readers flink chromium flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults mutation
+.PHONY: test tools unit lint notebooks publish-readers flink chromium s3 flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults mutation
 test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks publish-readers
@@ -52,11 +53,12 @@ tools: ## install all that the tests need: Java, Flink's jars, Chromium, Python 
 	@.ci/setup-chromium
 	@.ci/setup-notebooks
 	@.ci/setup-readers
+	@.ci/setup-s3
 
-unit: setup flink chromium ## all tests
+unit: setup flink chromium s3 ## all tests
 	@go test -timeout 60m ./...
 	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 60m ./...
-	@cd pipeline/cmd/parsimon-publish && go test -timeout 60m ./...
+	@cd pipeline/cmd/parsimon-publish && PARSIMON_S3_SERVER=$(S3_SERVER) go test -timeout 60m ./...
 
 lint: setup ## golangci-lint, pinned, built once
 	@GOBIN="$(CURDIR)/.cache/$(GOLANGCI_VERSION)"; \
@@ -73,7 +75,7 @@ notebooks: build ## run the notebooks; the results are in .cache/pictures
 	@.ci/notebooks $(BIN)/parsimon .cache/pictures
 
 publish-readers: build publish ## read published tables with pyiceberg, polars and DuckDB (ARGS=s3: also on a local S3 server)
-	@.ci/setup-readers $(ARGS)
+	@.ci/setup-readers && .ci/setup-s3
 	@.ci/publish-readers $(BIN) .cache/published $(ARGS)
 
 flink: ## install Java, Maven and the jars that the tests on Flink need
@@ -81,6 +83,9 @@ flink: ## install Java, Maven and the jars that the tests on Flink need
 
 chromium: ## install Chromium, which the tests of reports need
 	@.ci/setup-chromium
+
+s3: ## install the server of the S3 protocol that tests of buckets need
+	@.ci/setup-s3
 
 flink-test: setup flink ## 256 hosts on Flink in one process (minutes; make unit does it with 16)
 	@cd pipeline/cmd/parsimon-beam && PARSIMON_LONG=1 PARSIMON_FLINK=$(FLINK) go test -timeout 60m -count 1 -run TestSameRowsOnFlink -v .

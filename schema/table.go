@@ -42,6 +42,19 @@ const (
 	StartDay    = "start_day"  // the day of start_time, as a date
 )
 
+// ScenarioKeys returns which of ScenarioKey and VariantKey the files of a scenario have.
+func (t Table) ScenarioKeys() []string {
+	switch {
+	case t.Temporary || t.Shared:
+		return nil
+	case t.Variant:
+		return []string{ScenarioKey, VariantKey}
+	case t.Name == Scenarios.Name: // it has the column anyway
+		return nil
+	}
+	return []string{ScenarioKey}
+}
+
 // HasStart reports whether files of the table have columns StartTime and StartDay. Both are computed from
 // start_ns, in UTC from 1970.
 func (t Table) HasStart() bool {

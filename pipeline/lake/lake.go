@@ -340,23 +340,22 @@ func (p Place) dirIn(version int, t schema.Table) string {
 	return p.Dir(t)
 }
 
-// keys returns the columns of a table's files that identify the place. Files that scenarios share, and
-// those of temporary tables, have none.
-func (p Place) keys(t schema.Table) []parquet.Key {
-	switch {
-	case t.Temporary || t.Shared:
-		return nil
-	case p.Workload != "":
-		return []parquet.Key{{Column: schema.WorkloadKey, Value: string(p.Workload)}}
-	case t.Variant:
-		return []parquet.Key{
-			{Column: schema.ScenarioKey, Value: string(p.Scenario)},
-			{Column: schema.VariantKey, Value: p.Variant.String()},
+// keys returns the columns of a table's files that identify the place.
+func (p Place) keys(t schema.Table) (keys []parquet.Key) {
+	if p.Workload != "" {
+		if t.Temporary || t.Shared {
+			return nil
 		}
-	case t.Name == schema.Scenarios.Name: // it has the column anyway
-		return nil
+		return []parquet.Key{{Column: schema.WorkloadKey, Value: string(p.Workload)}}
 	}
-	return []parquet.Key{{Column: schema.ScenarioKey, Value: string(p.Scenario)}}
+	for _, column := range t.ScenarioKeys() {
+		value := string(p.Scenario)
+		if column == schema.VariantKey {
+			value = p.Variant.String()
+		}
+		keys = append(keys, parquet.Key{Column: column, Value: value})
+	}
+	return keys
 }
 
 // File returns the lake-relative path of data file n of a table.

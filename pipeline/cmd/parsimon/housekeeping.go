@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -107,7 +104,7 @@ type removeVerb struct {
 
 func (v *removeVerb) declare(f *pflag.FlagSet) {
 	v.declareLake(f)
-	parse(f, &v.asked.OlderThan, parseAge,
+	parse(f, &v.asked.OlderThan, units.ParseAge,
 		flagSpec{name: "older-than", usage: "remove the scenarios that were last worked " +
 			"on longer ago than this, e.g. 30d or 12h"})
 	intVar(f, &v.asked.KeepLast, intRange{0, 1e9}, "keep-last",
@@ -193,21 +190,6 @@ func (v *upgradeVerb) run(ctx context.Context, _ []string) error {
 			"estimates are of another version of the method", len(u.Scenarios), len(u.Workloads), u.Version)
 	}
 	return v.write(v.stdout, u, a)
-}
-
-// parseAge parses a number of days (30d) or a duration (12h).
-func parseAge(text string) (age time.Duration, err error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n float64
-		n, err = strconv.ParseFloat(days, 64)
-		age = time.Duration(min(n, 1e5) * 24 * float64(time.Hour))
-	} else {
-		age, err = time.ParseDuration(text)
-	}
-	if err != nil || age <= 0 {
-		return 0, errors.New("want an age such as 30d or 12h")
-	}
-	return age, nil
 }
 
 // A usageVerb lists the bytes of a lake.

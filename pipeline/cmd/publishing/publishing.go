@@ -5,13 +5,12 @@ package publishing
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline/workloads"
+	"parsimon/schema/units"
 )
 
 // Program is the name of the program that publishes.
@@ -99,20 +98,22 @@ func (o *Options) Check() error {
 
 const maxAtOnce = 256
 
-const maxExpireDays = 36_500
+// leastExpire is the least age of versions that are removed. A younger version may still be read.
+const leastExpire = 24 * time.Hour
 
 // Expire returns the age from which versions of tables are removed; 0: they all stay.
 func (o *Options) Expire() (time.Duration, error) {
 	if o.expire == "" {
 		return 0, nil
 	}
-	days, isDays := strings.CutSuffix(o.expire, "d")
-	n, err := strconv.Atoi(days)
-	if !isDays || err != nil || n < 1 || n > maxExpireDays {
-		return 0, fmt.Errorf("--expire %q: must be 1d to %dd; a younger version may still be read", o.expire,
-			maxExpireDays)
+	age, err := units.ParseAge(o.expire)
+	if err == nil && age < leastExpire {
+		err = errors.New("want 1d or more, because a younger version may still be read")
 	}
-	return time.Duration(n) * 24 * time.Hour, nil
+	if err != nil {
+		return 0, fmt.Errorf("--expire %q: %w", o.expire, err)
+	}
+	return age, nil
 }
 
 // PullOptions are the flags of pull.

@@ -355,33 +355,43 @@ func TestPublishersAtOnce(t *testing.T) {
 	if !testing.Short() {
 		rounds = 20
 	}
-	for round := range rounds {
-		to := t.TempDir()
-		var all sync.WaitGroup
-		ids := []lake.ScenarioID{first, second, "00000000000000c3"}
-		errs := make([]error, 2*len(ids))
-		for i, id := range slices.Concat(ids, ids) { // each twice
-			l := fill(t, filepath.Join(t.TempDir(), fmt.Sprint(i)), id, 5)
-			p := publisherTo(t, l, to)
-			p.Tables = p.Tables[3:7]
-			p.Tables = append(p.Tables, tables.Published{Name: "scenarios", Table: schema.Scenarios})
-			all.Go(func() { _, errs[i] = p.Publish(t.Context(), []lake.ScenarioID{id}) })
-		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
-		check := publisherTo(t, nil, to)
-		for _, name := range []string{"slowdowns", "scenarios"} {
-			for of, n := range rowsOf(t, check.Catalog, name) {
-				if n != 11 {
-					t.Errorf("round %d: %s has %d rows of %s, want 11", round, name, n, of)
-				}
+	for range rounds {
+		publishAtOnce(t, t.TempDir())
+	}
+}
+
+// few returns some of the tables, with that of scenarios.
+func few() []tables.Published {
+	all := tables.Of(tables.Selection{})
+	return append(all[3:7:7], tables.Published{Name: "scenarios", Table: schema.Scenarios})
+}
+
+// publishAtOnce publishes three scenarios, each by two publishers, and checks the tables.
+func publishAtOnce(t *testing.T, to string) {
+	t.Helper()
+	var all sync.WaitGroup
+	ids := []lake.ScenarioID{first, second, "00000000000000c3"}
+	errs := make([]error, 2*len(ids))
+	for i, id := range slices.Concat(ids, ids) {
+		l := fill(t, filepath.Join(t.TempDir(), fmt.Sprint(i)), id, 5)
+		p := publisherTo(t, l, to)
+		p.Tables = few()
+		all.Go(func() { _, errs[i] = p.Publish(t.Context(), []lake.ScenarioID{id}) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	check := publisherTo(t, nil, to)
+	for _, name := range []string{"slowdowns", "scenarios"} {
+		for of, n := range rowsOf(t, check.Catalog, name) {
+			if n != 11 {
+				t.Errorf("%s has %d rows of %s, want 11", name, n, of)
 			}
-			got := rowsOf(t, check.Catalog, name)
-			if len(got) != len(ids) {
-				t.Errorf("round %d: %s has %v", round, name, got)
-			}
+		}
+		got := rowsOf(t, check.Catalog, name)
+		if len(got) != len(ids) {
+			t.Errorf("%s has %v", name, got)
 		}
 	}
 }

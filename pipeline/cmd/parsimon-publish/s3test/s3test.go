@@ -36,9 +36,17 @@ type Server struct {
 	fault Fault
 }
 
-// A Fault is called for each request. If it returns true, it has answered, and the server does not see the
-// request. Otherwise it may change the body of the response.
-type Fault func(w http.ResponseWriter, r *http.Request) (answered bool)
+// A Fault is called for each request, and says what happens to it.
+type Fault func(w http.ResponseWriter, r *http.Request) Outcome
+
+// An Outcome is what happens to a request.
+type Outcome int
+
+const (
+	Pass     Outcome = iota // the server answers it
+	Answered                // the fault has answered it
+	Lost                    // the server does what it asks, and the answer is lost
+)
 
 // Start starts a server, and sets the environment variables with which AWS clients find it. The test ends it.
 func Start(t *testing.T) *Server {
@@ -49,7 +57,6 @@ func Start(t *testing.T) *Server {
 	}
 	s := &Server{}
 	dir := t.TempDir()
-	metadata := t.TempDir() // not each file system has extended attributes
 	if err := os.Mkdir(filepath.Join(dir, Bucket), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +64,7 @@ func Start(t *testing.T) *Server {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret of a test")
 	t.Setenv("AWS_REGION", "us-east-1")
 	address := freeAddress(t)
-	c := exec.CommandContext(t.Context(), program, "--quiet", "--port", address,
-		"posix", "--sidecar", metadata, dir)
+	c := exec.CommandContext(t.Context(), program, "--quiet", "--port", address, "posix", dir)
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY=parsimon", "ROOT_SECRET_KEY=secret of a test")
 	c.Stderr = t.Output()
 	if err := c.Start(); err != nil {
@@ -80,8 +86,16 @@ func Start(t *testing.T) *Server {
 	}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fault := s.current()
-		if fault == nil || !fault(w, r) {
+		outcome := Pass
+		if fault != nil {
+			outcome = fault(w, r)
+		}
+		switch outcome {
+		case Pass:
 			to.ServeHTTP(w, r)
+		case Lost:
+			to.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
 		}
 	}))
 	t.Cleanup(front.Close)

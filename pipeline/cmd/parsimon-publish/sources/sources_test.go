@@ -106,16 +106,16 @@ func TestFaultsAreRepeated(t *testing.T) {
 	b := &Buckets{}
 	defer func() { _ = b.Close() }()
 	var requests atomic.Int64
-	s.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+	s.SetFault(func(w http.ResponseWriter, r *http.Request) s3test.Outcome {
 		n := requests.Add(1)
 		switch {
 		case r.Method == http.MethodGet && n%3 == 1:
 			s3test.Error(w, http.StatusServiceUnavailable, "SlowDown")
-			return true
+			return s3test.Answered
 		case r.Method == http.MethodGet && n%3 == 2:
 			s3test.Cut(w, 5)
 		}
-		return false
+		return s3test.Pass
 	})
 	all, err := b.List(t.Context(), root+"*/2026/01/31")
 	if err != nil || len(all) != 2 {
@@ -129,11 +129,11 @@ func TestFaultsAreRepeated(t *testing.T) {
 	if err != nil || string(content) != "content of b/2026/01/31/y.log\n" {
 		t.Errorf("%q, %v", content, err)
 	}
-	s.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+	s.SetFault(func(w http.ResponseWriter, r *http.Request) s3test.Outcome {
 		if r.Method == http.MethodGet {
 			s3test.Cut(w, 5)
 		}
-		return false
+		return s3test.Pass
 	})
 	err = b.Copy(t.Context(), all[0], to+"-2")
 	if err == nil || !strings.Contains(err.Error(), all[0].URL) {
@@ -146,9 +146,9 @@ func TestFaultsAreRepeated(t *testing.T) {
 func TestWrongCredentials(t *testing.T) {
 	s := logs(t)
 	var requests atomic.Int64
-	s.SetFault(func(http.ResponseWriter, *http.Request) bool {
+	s.SetFault(func(http.ResponseWriter, *http.Request) s3test.Outcome {
 		requests.Add(1)
-		return false
+		return s3test.Pass
 	})
 	const secret = "not the secret"
 	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)

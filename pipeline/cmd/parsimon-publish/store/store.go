@@ -3,11 +3,14 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +20,7 @@ import (
 	iceio "github.com/apache/iceberg-go/io"
 	_ "github.com/apache/iceberg-go/io/gocloud" // s3, gs and abfs
 	"github.com/apache/iceberg-go/io/gocloud/blobfs"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/google/uuid"
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
@@ -169,10 +173,43 @@ func (s *Store) Put(ctx context.Context, path string, write func(io.Writer) erro
 // Create writes an object that must not exist yet. If it does, the error is fs.ErrExist. Of several
 // processes that create the same object at once, one succeeds.
 func (s *Store) Create(ctx context.Context, path string, content []byte) error {
-	return s.put(ctx, path, mustBeNew, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
+	for attempt := 1; ; attempt++ {
+		err := s.put(ctx, path, mustBeNew, func(w io.Writer) error {
+			_, err := w.Write(content)
+			return err
+		})
+		if errors.Is(err, fs.ErrExist) && s.has(path, content) {
+			return nil
+		}
+		if attempt == createAttempts || !isConflict(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(rand.IntN(100*attempt)) * time.Millisecond):
+		}
+	}
+}
+
+// createAttempts is the number of times that Create is tried while other requests conflict with it.
+const createAttempts = 10
+
+// isConflict reports whether a conditional write failed because of a concurrent request. It does not say
+// whether the object exists: S3 asks clients to repeat the write.
+func isConflict(err error) bool {
+	var answer *awshttp.ResponseError
+	return errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusConflict
+}
+
+// has reports whether an object of a bucket has a content. If the answer to a request is lost, the driver
+// repeats it, and finds the object that the first request has made.
+func (s *Store) has(path string, content []byte) bool {
+	if s.local {
+		return false
+	}
+	now, err := s.Read(path)
+	return err == nil && bytes.Equal(now, content)
 }
 
 // A condition says which objects put may write.

@@ -108,14 +108,10 @@ func (p Published) Schema() (*iceberg.Schema, error) {
 
 // fileColumns returns the columns that files of the lake have beside those of the table (schema.ScenarioKey).
 func (p Published) fileColumns() (all []iceberg.NestedField) {
-	if !p.Table.Shared && p.Table.Name != schema.Scenarios.Name {
+	partitions := map[string]string{schema.ScenarioKey: "scenario", schema.VariantKey: "variant"}
+	for _, column := range p.Table.ScenarioKeys() {
 		all = append(all, iceberg.NestedField{
-			Name: schema.ScenarioKey, Type: iceberg.PrimitiveTypes.String, Doc: docs["scenario"],
-		})
-	}
-	if p.Table.Variant {
-		all = append(all, iceberg.NestedField{
-			Name: schema.VariantKey, Type: iceberg.PrimitiveTypes.String, Doc: docs["variant"],
+			Name: column, Type: iceberg.PrimitiveTypes.String, Doc: docs[partitions[column]],
 		})
 	}
 	if p.Table.HasStart() {
