@@ -30,11 +30,13 @@ const (
 	// Flowlet chooses at random for each flowlet (LetFlow: Vanini et al., NSDI'17). The first flowlet takes
 	// the first path.
 	Flowlet
-	// Spray uses the links of a switch alternately.
+	// Spray uses each of the n links of a switch once in a round of n packets. Each round begins with a random
+	// link. If all rounds began with the same one, senders in lockstep would each keep to one path.
 	Spray
-	// Adaptive chooses the link whose port would be idle first. Among equal ports, it chooses the next one.
-	// It counts dropped packets as sent, and assumes that a port with PFC sends nothing while any of its
-	// classes is paused.
+	// Adaptive chooses the link whose port would be idle first. Waits count in whole packets, and among equal
+	// ports it prefers that of Spray. If waits were compared exactly, senders in lockstep would each keep to
+	// one path. It counts dropped packets as sent, and assumes that a port with PFC sends nothing while any of
+	// its classes is paused.
 	Adaptive
 	// Random chooses a random link for each packet.
 	Random
@@ -48,11 +50,11 @@ const (
 type balancing struct {
 	*Balancing
 	seed    uint64
-	busyPS  []int64 // Adaptive and CONGA, by port: when it will have sent all that has arrived, ACKs included
-	pauses  []int32 // Adaptive and CONGA, by port: number of its classes that are paused
-	sincePS []int64 // Adaptive and CONGA, by port: when the first of them was paused
-	turns   []int32 // by set of links: the place of the next link
-	rate    []dre   // CONGA, by port
+	busyPS  []int64  // Adaptive and CONGA, by port: when it will have sent all that has arrived, ACKs included
+	pauses  []int32  // Adaptive and CONGA, by port: number of its classes that are paused
+	sincePS []int64  // Adaptive and CONGA, by port: when the first of them was paused
+	turns   []uint32 // by set of links: the number of packets that it has sprayed
+	rate    []dre    // CONGA, by port
 }
 
 // A flowlet records when the last packet of a flow passed a switch, and its link.
@@ -125,21 +127,31 @@ func (m *balancing) choose(
 		}
 		return m.byHash(info.key, links)
 	}
-	at := m.turns[set] % int32(len(links))
+	at := m.nextTurn(set, len(links))
 	if balance == Adaptive {
 		best := int64(never)
+		from := at
 		for i := range links {
-			k := (m.turns[set] + int32(i)) % int32(len(links))
+			k := (from + i) % len(links)
 			port := d.net.portOf[links[k]]
 			wait := max(0, m.busyPS[port]-m.clock(port, a.AtPS))
+			wait -= wait % max(1, d.net.ports[port].kind.wire.PS(d.net.fullBytes))
 			if wait < best {
 				at = k
 				best = wait
 			}
 		}
 	}
-	m.turns[set] = (at + 1) % int32(len(links))
 	return links[at]
+}
+
+// nextTurn returns the place of the link that Spray chooses for the next packet of a set of links.
+func (m *balancing) nextTurn(set int32, links int) int {
+	turn := m.turns[set]
+	m.turns[set]++
+	round := uint64(turn) / uint64(links)
+	first := simkernel.MixKeys(m.seed, uint64(set), round) % uint64(links)
+	return int((uint64(turn) + first) % uint64(links))
 }
 
 // flowletLink returns the link of a packet's flowlet.

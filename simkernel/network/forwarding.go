@@ -74,7 +74,7 @@ func (n *Network) Forward(f Forwarding) {
 		busyPS:    make([]int64, links),
 		pauses:    make([]int32, links),
 		sincePS:   make([]int64, links),
-		turns:     make([]int32, f.Routes.Sets()),
+		turns:     make([]uint32, f.Routes.Sets()),
 		rate:      make([]dre, links),
 	}
 	bps := make([]int64, links)

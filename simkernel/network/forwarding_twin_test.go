@@ -229,11 +229,15 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 		}
 		return m.hashes.byHash(f.key, links)
 	}
-	at := m.turns[set] % len(links)
+	turn := m.turns[set]
+	m.turns[set]++
+	first := simkernel.MixKeys(m.Seed, uint64(set), uint64(turn/len(links)))
+	at := (turn + int(first%uint64(len(links)))) % len(links)
+	from := at
 	least := int64(math.MaxInt64)
 	if balance == Adaptive { // the port whose queue will be empty first
 		for i := range links {
-			l := links[(m.turns[set]+i)%len(links)]
+			l := links[(from+i)%len(links)]
 			p := &n.ports[l]
 			idlePS := max(nowPS, p.freePS)
 			queues := []*bufferedQueue{&p.acks}
@@ -245,16 +249,17 @@ func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, link
 					idlePS += p.wire.PS(waiting.wire)
 				}
 			}
+			waitPS := idlePS - nowPS
 			if n.pfc != nil {
-				idlePS = m.left(l, nowPS)
+				waitPS = m.left(l, nowPS)
 			}
-			if idlePS < least {
-				at = (m.turns[set] + i) % len(links)
-				least = idlePS
+			waitPS -= waitPS % p.wire.PS(n.params.PayloadBytes+n.params.HeaderBytes)
+			if waitPS < least {
+				at = (from + i) % len(links)
+				least = waitPS
 			}
 		}
 	}
-	m.turns[set] = (at + 1) % len(links)
 	return links[at]
 }
 
