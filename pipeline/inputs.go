@@ -21,8 +21,7 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// Inputs are all inputs of a scenario, resolved. They come from outside of the lake, and nothing in them is
-// trusted.
+// Inputs are all inputs of a scenario, resolved. They come from outside of the lake and are not trusted.
 type Inputs struct {
 	Spec     Spec
 	Merged   int64 // as in Generated
@@ -37,10 +36,10 @@ var InputTables = []schema.Table{
 	schema.Nodes, schema.Links, schema.Flows, schema.Dependencies, schema.JobFlows, schema.Rejects,
 }
 
-// BeginInputs opens a scenario with the given inputs for a new estimate, in the lake in directory dir. If
-// the lake holds the scenario, its inputs stay as they are. The inputs are checked before the lake is
-// touched: the id must be that of the canonical scenario, the tables must describe a network, and the flows
-// must join its hosts and be in start order.
+// BeginInputs opens a scenario with the given inputs for a new estimate, in the lake in directory dir. If the
+// lake has the scenario, its inputs are not changed. The inputs are checked before the lake is touched: the
+// id must be that of the canonical scenario, the tables must describe a network, and the flows must join its
+// hosts and be in start order.
 func BeginInputs(ctx context.Context, dir string, in Inputs, v Variant, o Settings) (*Estimation, error) {
 	if err := queries.CheckLakePath(dir); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ const (
 	unpackedBytes = 64 << 20
 )
 
-// magic begins every file of zstd.
+// magic is the start of every zstd file.
 var magic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 
 // Is reports whether a path is a regular file that is compressed like a bundle. No scenario file begins like
@@ -61,7 +61,7 @@ func fileName(t schema.Table, n int) string {
 	return fmt.Sprintf("%s/part-%05d.parquet", tableDir(t), n)
 }
 
-// header returns the header of a file. It has nothing that depends on when and by whom it was written.
+// header returns the header of a file. It does not depend on when and by whom the file is written.
 func header(name string, size int64) *tar.Header {
 	return &tar.Header{
 		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0),

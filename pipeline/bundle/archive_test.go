@@ -18,8 +18,8 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// An archive that was changed, by accident or on purpose, is an error that names the file in it. Nothing is
-// written outside of the directory, or under another name than those of input tables.
+// A changed archive is an error that names the changed file in it. Nothing is written outside of the
+// directory, and only files of input tables are written.
 func TestChangedArchivesAreErrors(t *testing.T) {
 	file, _ := bundled(t)
 	const nodes = "inputs/nodes/part-00000.parquet"
@@ -98,8 +98,8 @@ func listed(key string, value any) func(all []entry) []entry {
 	return manifest(func(m map[string]any) { m["files"].([]any)[0].(map[string]any)[key] = value })
 }
 
-// checkRefused reports an archive that is not refused with the given parts of an error, or that leaves other
-// files than data files of input tables.
+// checkRefused checks that an archive is refused with an error that has the given parts. Only data files of
+// input tables may remain.
 func checkRefused(t *testing.T, name string, data []byte, wants ...string) {
 	t.Helper()
 	outer := t.TempDir()
@@ -117,7 +117,7 @@ func checkRefused(t *testing.T, name string, data []byte, wants ...string) {
 	checkNames(t, name, outer)
 }
 
-// checkNames reports files below a directory other than data files of input tables.
+// checkNames checks that all files below a directory are data files of input tables.
 func checkNames(t *testing.T, name, dir string) {
 	t.Helper()
 	paths := slices.Concat(found(t, dir, "*"), found(t, dir, "in/*"), found(t, dir, "in/inputs/*/*"))
@@ -142,8 +142,8 @@ func found(t *testing.T, dir, pattern string) []string {
 	return all
 }
 
-// An archive that was cut at any place, or has bytes after its end, is an error. A bundle that was not copied
-// to its end would otherwise be repeated with fewer flows.
+// An archive that is cut anywhere, or has bytes after its end, is an error. Otherwise, a bundle that was only
+// partly copied would be repeated with fewer flows.
 func TestCutArchivesAreErrors(t *testing.T) {
 	file, _ := bundled(t)
 	whole, err := os.ReadFile(file)

@@ -30,7 +30,7 @@ import (
 )
 
 // A bundle repeats an estimate in another lake, with another number of workers and partitions, and with the
-// same bytes if it is exported again. Without this, nobody could check somebody else's figures.
+// same bytes if it is exported again. Otherwise, nobody could check the figures of others.
 func TestABundleRepeatsAnEstimate(t *testing.T) {
 	file, _ := bundled(t)
 	b := opened(t, file)
@@ -110,7 +110,7 @@ const waitingFlows = `flow_id,src,dst,size_bytes,start_ns,after,delay_ns
 `
 
 // Flows that wait for others, rejected rows, switch buffers and changes by a what-if are part of what a
-// bundle repeats. A part that is left out would give other rows.
+// bundle repeats. If one of these were missing, rows would differ.
 func TestABundleHasEverythingThatRowsDependOn(t *testing.T) {
 	topology, flows := fixture.Trace(t, 1)
 	fixture.WriteFile(t, flows, waitingFlows)
@@ -157,8 +157,8 @@ func TestABundleHasEverythingThatRowsDependOn(t *testing.T) {
 	}
 }
 
-// Rows that differ are an error that names the table. It is another one if the bundle was made by another
-// version of the method, because its rows may differ.
+// Rows that differ are an error that names the table. The error is another one if another version of the
+// method made the bundle, because then rows may differ.
 func TestRowsThatDifferAreNamed(t *testing.T) {
 	file, from := bundled(t)
 	model, err := pipeline.OpenModel(t.Context(), estimates.Open(t, from), "")
@@ -236,7 +236,7 @@ func TestWrongInputsLeaveTheLakeAlone(t *testing.T) {
 	}
 }
 
-// An inputFlow has the columns of a flow that can be wrong.
+// An inputFlow has the columns of a flow that are checked.
 type inputFlow struct {
 	id       int64
 	src, dst int32
@@ -260,8 +260,8 @@ func writeFlows(t *testing.T, path string, flows []inputFlow) {
 	}
 }
 
-// A digest must not depend on the order of rows or on batches, and must change with every value. It would
-// otherwise call equal what differs.
+// A digest does not depend on the order of rows or on batches, and changes with every value. Otherwise,
+// different rows would count as equal.
 func TestDigestsFollowTheRows(t *testing.T) {
 	tables := []schema.Table{schema.LinkStats, schema.Flows, schema.Hops, schema.JobFlows, schema.Intervals}
 	for _, table := range tables {

@@ -57,8 +57,8 @@ func everything(t *testing.T) string {
 	return file
 }
 
-// No value in the spec of a bundle makes a repetition panic. It is refused, or estimated: an attacker may
-// write any constants of switches, classes, transports and paths.
+// No value in the spec of a bundle makes a repetition panic. The bundle is refused or estimated. An attacker
+// may write any constants of switches, classes, transports and paths.
 func TestNoValueOfASpecPanics(t *testing.T) {
 	b := opened(t, everything(t))
 	c, err := b.Compare(t.Context(), repeated(t, b, t.TempDir(), pipeline.Settings{}))

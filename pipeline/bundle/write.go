@@ -65,7 +65,7 @@ func inputFiles(ctx context.Context, e *pipeline.Estimation) (files []content, e
 	return files, nil
 }
 
-// describe sets the size and the digest of a file. A damaged file is an error.
+// describe sets the size and the digest of a file. If the file is damaged, it returns an error.
 func (c *content) describe(l *lake.Lake, d lake.DataFile) error {
 	if err := l.Check(d); err != nil {
 		return err

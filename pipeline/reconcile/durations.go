@@ -21,9 +21,9 @@ const bulkShare = 0.5
 
 // Durations compares how long transfers last in the log and in the run.
 type Durations struct {
-	// File is a Parquet file with the logged durations: flow_id and fct_ns. It is empty if the log states none.
+	// File is a Parquet file with the logged durations: flow_id and fct_ns. It is empty if the log has none.
 	File string `json:"-"`
-	// Why says why the log states no durations. It is empty if it states some.
+	// Why is the reason for which the log has no durations. It is empty if the log has some.
 	Why      string            `json:"no_durations,omitempty"`
 	Services []ServiceDuration `json:"services,omitempty"`
 }
@@ -57,8 +57,8 @@ var durationsSQL string
 // mostServices is the number of services with a row in Durations.
 const mostServices = 20
 
-// Durations finds the transfers whose duration both the log and the run have. The resolution of the log
-// limits which ones: package file durations.sql. Sampled logs state no durations.
+// Durations finds the transfers whose duration both the log and the run have. Durations that are short
+// relative to the resolution of the log are left out (durations.sql). Sampled logs state no durations.
 func (l *Log) Durations(ctx context.Context, db *sql.DB) (*Durations, error) {
 	var resolutionNS, samples int64
 	err := db.QueryRowContext(ctx, "SELECT coalesce(max(resolution_ns), 0), coalesce(max(samples), 0) "+

@@ -25,7 +25,7 @@ import (
 // maxSlots bounds the slots of a comparison.
 const maxSlots = 100_000
 
-// near is the relative difference up to which simulated bytes are those of the log.
+// near is the relative difference up to which simulated bytes count as equal to those of the log.
 const near = 0.01
 
 // EarlierShare is the share of a link's bytes from which Links.Earlier names the link.
@@ -42,8 +42,8 @@ type Bytes struct {
 	After     int64 `json:"after_bytes"`     // simulated after the part
 }
 
-// Difference returns the simulated bytes of the part, relative to those of the log, less 1. It is NaN if the
-// log has none.
+// Difference returns the ratio of the simulated bytes of the part to those of the log, minus 1. It is NaN if
+// the log has none.
 func (b *Bytes) Difference() float64 { return float64(b.Simulated)/float64(b.Log) - 1 }
 
 func (b *Bytes) add(r *piece) {
@@ -58,7 +58,7 @@ type Link struct {
 	Name string `json:"link"`
 	Tier string `json:"tier"`
 	Bytes
-	// Misplaced is the sum over the slots of the differences between Simulated and Log, without their signs.
+	// Misplaced is the sum of the absolute differences between Simulated and Log over all slots.
 	Misplaced int64 `json:"misplaced_bytes"`
 }
 
@@ -67,7 +67,8 @@ type Links struct {
 	FromNS int64 `json:"from_ns"`
 	ToNS   int64 `json:"to_ns"`
 	SlotNS int64 `json:"slot_ns"`
-	// Flows has the bytes of all flows that have a path, each once. NoPath has the bytes of the log without one.
+	// Flows has the bytes of all flows with a path. Each flow counts once. NoPath has the bytes of the log
+	// without a path.
 	Flows  Bytes `json:"flows"`
 	NoPath int64 `json:"no_path_bytes"`
 	// Near is the share of the log's bytes, summed over links, in slots in which the simulated bytes of the link
@@ -82,7 +83,7 @@ type Links struct {
 	File lake.DataFile `json:"-"`
 }
 
-// A piece has the bytes of a connection in a slot, or of a link in the slot at hand.
+// A piece has the bytes of a connection in a slot, or of a link in the current slot.
 type piece struct {
 	Connection int64 `col:"connection_id"`
 	Src        int32 `col:"src"`

@@ -5,8 +5,8 @@
 //	flows, slowdowns of the run ────────┴─ DuckDB: bytes by connection and slot ─┐
 //	counters of interfaces (CSV) ────────────────────────────── Router.Path ─────┴─► validation_links
 //
-// The log's bytes take the paths of the run: those of their connections. Within an interval of the log, and
-// within the time of a simulated flow, bytes are spread evenly.
+// The bytes of the log take the paths that the run has for their connections. Within an interval of the log,
+// and within the time of a simulated flow, bytes are spread evenly.
 package reconcile
 
 import (

@@ -21,7 +21,7 @@ const mostChanged = 25
 // noChange is the smallest relative change of a percentile that is reported as a change.
 const noChange = 0.01
 
-// idealChanged reports whether the ideal FCT of any flow differs from that in the base.
+// idealChanged reports whether the ideal FCT of any flow differs from the base.
 func (c *content) idealChanged() bool { return c.answers["ideal"].Int(0, "flows") > 0 }
 
 // verdict reads the comparison of all flows, and of the services that changed.
@@ -151,8 +151,8 @@ func (c *content) linkReasons() (out []string) {
 	return append(out, text)
 }
 
-// tailReasons describes how much of the time of the slowest flows is lost on links whose load changed, and
-// which link explains most of the change.
+// tailReasons describes how much time the slowest flows lose on links whose load changed, and names the link
+// that explains most of the change.
 func (c *content) tailReasons(changed bool) (out []string) {
 	loads := c.answers["load_changes"]
 	links := c.answers["link_load_and_tail"]

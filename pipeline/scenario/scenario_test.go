@@ -531,7 +531,7 @@ func TestServiceOnSomeHosts(t *testing.T) {
 	if errA != nil || errB != nil || errC != nil || a != b || a == c {
 		t.Errorf("ids %s, %s, %s (%v, %v, %v)", a, b, c, errA, errB, errC)
 	}
-	for change, want := range map[string]string{"0-9": "no host", "x": "no node"} {
+	for change, want := range map[string]string{"0-9": "node 6 is not a host", "x": "no node"} {
 		s, err := Load(tinyFiles(t, strings.Replace(text, "0-1", change, 1)))
 		if err == nil {
 			_, err = s.Workload(n)

@@ -47,8 +47,8 @@ func (s *Source) isSameObject(other Source) bool {
 	return s.isObject() && s.File == other.File && s.ETag == other.ETag && s.FileBytes == other.FileBytes
 }
 
-// identity identifies a source among those of all workloads: by its content or, because objects are not read
-// before the workload is known, by its URL.
+// identity identifies a source among those of all workloads. Files are identified by their content. Objects
+// are identified by their URL, because they are not read before the workload is known.
 func (s *Source) identity() string {
 	if s.isObject() {
 		return scenario.BytesDigest([]byte(s.File))
@@ -80,8 +80,8 @@ const defaultSpoolBytes = 1 << 30
 // copiesAtOnce is the number of objects that are copied concurrently.
 const copiesAtOnce = 8
 
-// A spool copies objects to a directory, in their order and ahead of their use. The copies that exist at any
-// time have at most a given number of bytes in total, or there is one copy.
+// A spool copies objects to a directory, in their order and ahead of their use. The total size of the copies
+// that exist at any time is limited. A single copy may exceed the limit.
 type spool struct {
 	dir    string
 	limit  int64 // bytes
@@ -141,7 +141,7 @@ func (s *spool) copyAll(ctx context.Context, store ObjectStore, objects []Source
 // weight returns the space that the copy of an object takes. A large object takes all of it.
 func (s *spool) weight(o *Source) int64 { return min(max(o.FileBytes, 1), s.limit) }
 
-// A copyError is the failure to copy an object.
+// A copyError says that an object could not be copied.
 type copyError struct{ error }
 
 // Unwrap returns the cause.
@@ -176,7 +176,7 @@ func (s *spool) close() error {
 
 var plainExtension = regexp.MustCompile(`^\.[A-Za-z0-9]+$`)
 
-// extensionOf returns the last extension of an object's name, which says how its content is compressed.
+// extensionOf returns the last extension of an object's name, which states the compression.
 func extensionOf(url string) string {
 	extension := path.Ext(url)
 	if !plainExtension.MatchString(extension) {
@@ -239,7 +239,7 @@ func (in *ingestion) addCopy(ctx context.Context, ingester *ingest.Ingester, o *
 	return true, nil
 }
 
-// renew adopts the ETag of an object that was written again with the same content.
+// renew adopts the ETag of an object that was rewritten with the same content.
 func (in *ingestion) renew(o *Source) {
 	for i := range in.state.Sources {
 		s := &in.state.Sources[i]

@@ -119,8 +119,8 @@ func (d traceDir) ingestObjects(t *testing.T, b *bucket) *Report {
 	return r
 }
 
-// If all objects of a night were copied before the first one is read, a full disk would end the ingest of a
-// long night. Objects give the rows that files give.
+// If all objects of a night were copied before the first is read, a long night would fill the disk. Objects
+// and files with the same content yield the same rows.
 func TestObjectsNeedBoundedDisk(t *testing.T) {
 	const days = 6
 	d, b := newBucket(t, days)
@@ -167,8 +167,8 @@ func logBytes(t *testing.T, b *bucket, name string) int64 {
 	return info.Size()
 }
 
-// A bucket that is ingested every night must not be copied every night. The lake keeps what identifies the
-// objects, for people and for the next night.
+// If a bucket is ingested every night, only new objects are copied. The lake stores URL, size and ETag of the
+// objects, for users and for the next night.
 func TestKnownObjectsAreNotCopied(t *testing.T) {
 	d, b := newBucket(t, 2)
 	d.ingestObjects(t, b)
@@ -201,8 +201,8 @@ func TestKnownObjectsAreNotCopied(t *testing.T) {
 	}
 }
 
-// The rows of an object that was replaced count beside those of its earlier content, so a person must know.
-// One that was written again with the same content is known from then on.
+// If an object was replaced, its rows count in addition to those of its earlier content, so there is a
+// warning. If it was rewritten with the same content, its new ETag is known from then on.
 func TestChangedObjectsAreNamed(t *testing.T) {
 	d, b := newBucket(t, 2)
 	d.ingestObjects(t, b)
@@ -237,8 +237,8 @@ func TestChangedObjectsAreNamed(t *testing.T) {
 	}
 }
 
-// A night whose listing or copy fails must not leave half of its flows: people would compare it with whole
-// nights. Nor may copies stay on the disk.
+// If a listing or a copy fails, no flows of the night are kept. Otherwise, users would compare a part of a
+// night with whole nights. No copies remain on the disk.
 func TestFailedCopyChangesNothing(t *testing.T) {
 	d, b := newBucket(t, 3)
 	tr := d.fromBucket(b, b.url("day0.log"))
@@ -270,7 +270,7 @@ func TestFailedCopyChangesNothing(t *testing.T) {
 	}
 }
 
-// A remark about the copy of an object must name the object, because the copy is gone when it is read.
+// A remark about the copy of an object names the object, because the copy does not exist any more.
 func TestDamagedObjectIsNamed(t *testing.T) {
 	d, b := newBucket(t, 1)
 	d.write(t, "bucket/day1.log.gz", "no gzip")

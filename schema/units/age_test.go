@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An age decides what is removed forever. One that is misread by its unit removes a month too much.
+// An age decides what is removed forever. If its unit is misread, data of a month is lost.
 func TestParseAge(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{

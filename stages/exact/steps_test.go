@@ -46,8 +46,8 @@ func (t *stepTask) Add(n int64)             { t.progress += n }
 func (t *stepTask) Warn(text string)        { t.warnings = append(t.warnings, text) }
 func (t *stepTask) Note(stats any, _ int64) { t.stats = stats.(Stats) }
 
-// The step reads the dependencies of a closed workload only, warns of the smallest buffer before it starts,
-// and is as long as its packet-hops. It writes a table only if the model has what the table describes.
+// The step only reads dependencies of closed workloads, and warns of the smallest buffer before it starts.
+// Its length is its number of packet-hops. It only writes tables of what the model has.
 func TestStepOfTheWholeNetwork(t *testing.T) {
 	for _, c := range []stepCase{
 		{name: "plain", lastEnd: 5 + 5354},

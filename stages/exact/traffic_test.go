@@ -96,9 +96,9 @@ func TestDistantEventChangesNothing(t *testing.T) {
 }
 
 // Bytes count at the link that sends them. A flow of 1,000 packets leaves its path after 100 µs, when the
-// cable goes down. The other way has no flows in table hops, but carries the rest.
+// cable goes down. The other path has no flows in table hops, but carries the remaining packets.
 func TestBytesOfAPathThatMoves(t *testing.T) {
-	// Links 4 and 6 are the way through switch 4; 8 and 10 the way through switch 5.
+	// Links 4 and 6 are the path through switch 4. Links 8 and 10 are the path through switch 5.
 	n := topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3}, [2]int32{2, 5},
 		[2]int32{5, 3})
 	flow := workload.Row{ID: 1, Src: 0, Dst: 1, SizeBytes: 1_000_000}
@@ -132,7 +132,7 @@ func TestBytesOfAPathThatMoves(t *testing.T) {
 			t.Errorf("%d bytes in slots, %+v", sent, l)
 		}
 	}
-	// Their ACKs go back while the flow runs. The flows of a trace that start at the same time have a load
+	// The ACKs return while the flow runs. The flows of a trace that start at the same time have a load
 	// relative to the busiest link.
 	back := s.links[other^1]
 	if back.AvailableBps >= back.BandwidthBps || back.AvailableBps < 9e9 {
@@ -140,8 +140,8 @@ func TestBytesOfAPathThatMoves(t *testing.T) {
 	}
 }
 
-// Flows without a path are counted, or an error that names the first. If flows wait for others, they are an
-// error in either case. A batch of nothing but such flows does not end the workload.
+// Flows without a path are counted, or are an error that names the first. If flows wait for others, they are
+// an error in either case. A batch with only such flows does not end the workload.
 func TestFlowsWithoutAPath(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	if err := n.Fail(2, 4); err != nil {
@@ -175,8 +175,8 @@ func TestFlowsWithoutAPath(t *testing.T) {
 	}
 }
 
-// The simulation ends when the flows that count have finished. Results are passed on for 4,096 flows at a
-// time. The flow of 10 MB does not count: the rest of it would take milliseconds, which nobody needs.
+// The simulation ends when the flows that count have finished. Results are passed on in batches of 4,096
+// flows. The flow of 10 MB does not count: its remaining packets would take milliseconds.
 func TestEndsWithTheFlowsThatCount(t *testing.T) {
 	const start = 1_000_000
 	var progress int64
@@ -244,7 +244,7 @@ func TestLeastBufferOfPFC(t *testing.T) {
 	}
 }
 
-// If paths change, a compute step still needs no path.
+// A compute step needs no path, even if paths change.
 func TestComputeStepsWithEvents(t *testing.T) {
 	m := moving(t, topologytest.SmallNetwork(t), distantEvent)
 	o := Options{Flows: 2, Dependencies: dependencies(t, dependency{1, 0, 1000})}
@@ -256,7 +256,7 @@ func TestComputeStepsWithEvents(t *testing.T) {
 	}
 }
 
-// Rows of table slowdowns come from flows with bytes only. A path can be one cable between two hosts.
+// Only flows with bytes have rows in table slowdowns. A path can be a single cable between two hosts.
 func TestSampleOfStepsAndShortPaths(t *testing.T) {
 	n := topologytest.Wire(t, 2, 2, [2]int32{0, 1})
 	m := methodtest.DCTCP(t, n)

@@ -58,8 +58,8 @@ func TestBucketsFollowEachOther(t *testing.T) {
 	}
 }
 
-// Buckets are written while links are read, so that memory does not grow with the links. Each is written
-// once, in the order of links.
+// Buckets are written while links are read, so that memory does not grow with the number of links. Each is
+// written once, in the order of links.
 func TestBucketsOfManyLinks(t *testing.T) {
 	const links = columns.BatchRows/16 + 10
 	var rows []tables.HopDelayRow

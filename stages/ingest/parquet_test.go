@@ -12,8 +12,7 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// timedRow is a flow as Spark, Hive and Impala have written it for years: text without a string type, and a
-// time as INT96.
+// timedRow is a flow as Spark, Hive and Impala write it: text without a string type, and a time as INT96.
 type timedRow struct {
 	Src     []byte           `parquet:"src"`
 	Dst     []byte           `parquet:"dst"`
@@ -52,8 +51,8 @@ func ingestTimed(t *testing.T, data []byte, mapping string) (tested, error) {
 	return readFile(t, topologytest.SmallNetwork(t), file, options)
 }
 
-// Tables of Spark, Athena and pandas have times as timestamps. Without a way to read them, their owners have
-// to rewrite a day of logs. Each unit, with and without a zone, is the same time.
+// Tables of Spark, Athena and pandas have times as timestamps. If they could not be read, users would have to
+// rewrite their logs. Every unit, with and without a time zone, gives the same time.
 func TestTimestampsOfParquetAreTimes(t *testing.T) {
 	for _, typ := range []string{"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ"} {
 		second := "2026-01-31 09:00:00.5"
@@ -88,7 +87,7 @@ func TestTimestampsOfParquetAreTimes(t *testing.T) {
 	}
 }
 
-// A time that cannot be that of a flow, and bytes that are not text, are faults of a row, not of the file.
+// Impossible times, and bytes that are not text, are errors of a row, not of the file.
 func TestOldParquetTypes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "old.parquet")
 	// INT96: ns of the day in the lower 64 bits, Julian day in the upper 32. Day 2461072 is 2026-01-31.

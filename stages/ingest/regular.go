@@ -11,15 +11,15 @@ import (
 )
 
 // A regularFormat says how the values of a record follow from the columns of a built-in mapping, for rows
-// that need no SQL. Values that the mapping's SELECT takes from columns as they are need no entry here.
+// that need no SQL. It does not list values that are equal to a column.
 type regularFormat struct {
-	// columns are the columns of values that the SELECT computes. Of several, the first with a value applies.
+	// columns are the columns of values that the SELECT computes. The first one with a value applies.
 	columns map[string][]string
-	// start, end and received are columns of times. Of several, the first with a value applies. If none has an
-	// end, it is that of the start and the duration.
+	// start, end and received are columns of times. The first one with a value applies. If none has an end,
+	// the end is start plus duration.
 	start, end, received, duration []timeColumn
 	aside                          []asideColumn
-	// unused are columns that matter only for rows that are not regular.
+	// unused are columns that only matter for rows that are not regular.
 	unused []string
 	// counted means that every packet is counted: the sampling rate is 1.
 	counted bool
@@ -39,7 +39,8 @@ type timeColumn struct {
 // decimalSeconds is the unit of durations such as 1.5.
 const decimalSeconds = -1
 
-// An asideColumn is a column with a text of rows that are not flows. The reason begins with says.
+// An asideColumn is a column with a text of rows that are not flows. The reason for leaving a row aside
+// begins with field says.
 type asideColumn struct {
 	name, says string
 	texts      []string
@@ -214,7 +215,7 @@ type placedAside struct {
 // plainItem matches an item of a SELECT that is a column, or the first of several that has a value.
 var plainItem = regexp.MustCompile(`^(?:coalesce\(([^()]+)\)|("?[a-z0-9_]+"?))(?: AS ([a-z_]+))?$`)
 
-// plainColumns returns the columns that the SELECT of the mapping takes as they are, by canonical column.
+// plainColumns returns the columns that the SELECT of the mapping does not change, by canonical column.
 func (m *Mapping) plainColumns() map[string][]string {
 	plain := map[string][]string{}
 	query := strings.TrimSpace(sqlComment.ReplaceAllString(m.query, ""))
@@ -318,7 +319,7 @@ func (f *regularFormat) layoutOf(m *Mapping, header []string) (l regularLayout, 
 			return l, false
 		}
 	}
-	// Which of several texts with a date tells the resolution of the start is left to the SQL.
+	// If several texts have a date, SQL decides which one states the resolution of the start.
 	isDated := func(t placedTime) bool { return t.dated }
 	first := slices.IndexFunc(l.start, isDated)
 	if m.reads != "json" && first >= 0 && slices.ContainsFunc(l.start[first+1:], isDated) {
@@ -327,8 +328,8 @@ func (f *regularFormat) layoutOf(m *Mapping, header []string) (l regularLayout, 
 	return l, l.at[ofSrc] != nil && l.at[ofDst] != nil && l.at[ofBytes] != nil && l.start != nil
 }
 
-// splitRegular divides a line at a separator. It returns nil if the line has bytes that may need care: a
-// quote, a control character, a byte beyond ASCII, or an empty field if the separator is a space.
+// splitRegular divides a line at a separator. It returns nil if the line has a quote, a control character or
+// a non-ASCII byte, or an empty field if the separator is a space.
 func splitRegular(line []byte, separator byte, fields [][]byte) [][]byte {
 	from := 0
 	for i, c := range line {
@@ -501,7 +502,7 @@ func (b *addressBook) labelOf(src, dst *regularHost, srcPort, dstPort int32) (se
 	return service, vnet
 }
 
-// labelsOf returns the label of a class for a port and that for any port, and the rank of the first.
+// labelsOf returns two labels of a class: for a port and for any port. It also returns the rank of the first.
 func (b *addressBook) labelsOf(number, port int32) (labels []label, rank int64) {
 	c := b.classOf[number]
 	rank = -1

@@ -42,7 +42,7 @@ type readBy struct {
 	err              error
 }
 
-// readBoth reads a text by File, which knows only SQL, and by RegularFile.
+// readBoth reads a text with File, which only uses SQL, and with RegularFile.
 func readBoth(t *testing.T, format, text string, o Options) (slow, fast readBy, regular bool) {
 	t.Helper()
 	m, file := writeLog(t, format, text)
@@ -143,7 +143,7 @@ var regularColumns = map[string]string{
 	"jsonl": "flow_id src dst size_bytes start_ns end_ns protocol src_port dst_port service vnet dscp",
 }
 
-// oddValues are values that need SQL, or have another meaning in some format.
+// oddValues are values that need SQL, or have another meaning in some formats.
 var oddValues = []string{"", "-", "0", "007", "7.0", "1e3", " 5", "-1", "x", "\"9\"", "99999",
 	"4611686018427387905", "10.0.0.9", "2026-02-30 00:00:00", "2026-01-31T09:00:01Z", "REJECT", "NODATA",
 	"tcp", "UDP", "é", "1",
@@ -245,8 +245,8 @@ func regularHeader(format string) string {
 	return ""
 }
 
-// If a regular row were read differently than by SQL, workloads would change silently. Both ways yield equal
-// records, rejects, counts and remarks for random files with odd values.
+// Regular rows are read in the same way as by SQL. For random files with odd values, both ways yield equal
+// records, rejects, counts and remarks.
 func TestRegularRowsEqualThoseOfSQL(t *testing.T) {
 	dir := t.TempDir()
 	labels := filepath.Join(dir, "labels.csv")
@@ -316,7 +316,7 @@ func TestRegularFixtures(t *testing.T) {
 	}
 }
 
-// A date after 2262 does not fit 64 bits of ns. If it wrapped around, it would be treated as another day.
+// A date after 2262 does not fit 64 bits of ns. If it overflowed, it would be another day.
 func TestDatesBeyondNanosecondsAreNotRegular(t *testing.T) {
 	var p timeParser
 	for text, want := range map[string]bool{
@@ -330,7 +330,7 @@ func TestDatesBeyondNanosecondsAreNotRegular(t *testing.T) {
 	}
 }
 
-// A SELECT's items that are columns, or the first of several, are found in all mappings that can be regular.
+// In all mappings that can be regular, the items of SELECT that are plain columns are found.
 func TestPlainColumnsOfMappings(t *testing.T) {
 	for name, want := range map[string]string{
 		"vpc": "[pkt_srcaddr srcaddr] [interface_id flow_direction] [bytes] []",

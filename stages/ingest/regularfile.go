@@ -20,7 +20,7 @@ import (
 	"parsimon/stages/ingest/flatjson"
 )
 
-// errIrregular means that Ingester.File has to read a file.
+// errIrregular means that Ingester.File has to read the file.
 var errIrregular = errors.New("most rows need SQL")
 
 // MayBeRegular reports whether RegularFile can read a file with the given mappings.
@@ -29,8 +29,8 @@ func MayBeRegular(of []*Mapping, file string) bool {
 }
 
 // RegularFile reads a source file for which MayBeRegular is true. It does as File does, and gives the same
-// records, rejects, counts and remarks, but writes the records to out. Regular rows, which have nothing but
-// plain numbers, times and known hosts, are read without SQL. Other rows are staged and judged as by File. It
+// records, rejects, counts and remarks, but writes the records to out. Regular rows, which only have plain
+// numbers, times and known hosts, are read without SQL. Other rows are staged and judged as by File. It
 // reports false if the file or most of its rows are not regular: the caller then discards out and calls File.
 func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n int32,
 	out schema.Sink) (stats FileStats, regular bool, err error) {
@@ -165,7 +165,7 @@ func (c mappingColumn) keys() []string {
 	return names.Of(c.paths, func(path string) string { return strings.TrimPrefix(path, "$.") })
 }
 
-// A regularRecord is the record of a regular row. Numbers that it lacks are noNumber.
+// A regularRecord is the record of a regular row. Missing numbers are noNumber.
 type regularRecord struct {
 	regularEnds
 	bytes, packets       int64
@@ -186,10 +186,10 @@ type regularEnds struct {
 
 const noNumber = -1
 
-// firstRows is the number of rows of which most have to be regular.
+// Most of the first firstRows rows have to be regular.
 const firstRows = 4096
 
-// addText adds a line of fields if it is a regular row. The error errIrregular ends the reading of the file.
+// addText adds a line of fields if it is a regular row. After errIrregular, the file is not read further.
 func (r *regularRows) addText(p *lineParser, line []byte, row int64) (taken bool, err error) {
 	if r.layoutN != p.layout {
 		header := r.m.names
@@ -261,7 +261,7 @@ func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
 	return true, r.flush()
 }
 
-// value returns the text of a value, or nothing.
+// value returns the text of a value, or an empty text.
 func (r *regularRows) value(of valueOf) []byte {
 	for _, at := range r.layout.at[of] {
 		if string(r.fields[at]) != r.none {
@@ -271,7 +271,7 @@ func (r *regularRows) value(of valueOf) []byte {
 	return nil
 }
 
-// number sets a number to that of a value, unless the row has none. It reports false for other texts.
+// number parses a value into a number, unless the row lacks the value. It reports false for other texts.
 func (r *regularRows) number(of valueOf, to *int64) (ok bool) {
 	*to = noNumber
 	text := r.value(of)
@@ -357,7 +357,7 @@ func (r *regularRows) parseSizes(v *regularRecord) bool {
 	return true
 }
 
-// parseTimes parses the times of a row. An end that it lacks is the start.
+// parseTimes parses the times of a row. A missing end is the start.
 func (r *regularRows) parseTimes(v *regularRecord) (ok bool) {
 	v.start, ok = r.timeOf(r.layout.start)
 	if !ok || v.start.column == "" {
@@ -442,7 +442,7 @@ func (r *regularRows) host(text []byte) (regularHost, bool) {
 	return h, h.isHost
 }
 
-// maxHosts is the maximum number of addresses that are remembered.
+// maxHosts is the maximum number of addresses in the cache.
 const maxHosts = 1 << 20
 
 // judge reports whether the row is a record. Other rows are rejected by view judged, which has the reasons.
@@ -475,8 +475,8 @@ func (r *regularRows) judge(v *regularRecord) bool {
 	return true
 }
 
-// isNear reports whether a record is within days of the first one. Whether others are out of time depends on
-// the day in which most rows start.
+// isNear reports whether a record is within days of the first one. For others, it depends on the day on which
+// most rows start whether they are out of time.
 func (r *regularRows) isNear(v *regularRecord) bool {
 	return r.n == 0 || v.start.ns > r.nearNS-maxSpanNS/2 && v.end.ns < r.nearNS+maxSpanNS/2
 }
@@ -517,7 +517,7 @@ func (r *regularRows) note(v *regularRecord, line []byte) error {
 	return r.hashes.Add(rowHash{xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes})
 }
 
-// maxQuarters is how many differences between the end of rows and their reception are counted.
+// maxQuarters is the number of different distances between end and reception that are counted.
 const maxQuarters = 1 << 16
 
 func (t *regularTimes) note(v *regularRecord) error {
@@ -644,16 +644,16 @@ func (r *regularRows) flush() error {
 	return r.out.Write(batch)
 }
 
-// mayBeStuck reports whether one start may be that of more than half of the rows of a flow log, although they
-// were received over a long time, given the same about the rows that are not regular: how many there are, how
-// many of them have the same start, and when they were received.
+// mayBeStuck reports whether more than half of the rows of a flow log may have the same start, although they
+// were received over a long time. Its arguments describe the rows that are not regular: how many there are,
+// how many of them have the same start, and when they were received.
 func (r *regularRows) mayBeStuck(rows, alike, firstSeenNS, lastSeenNS int64) bool {
 	alike += slices.Max(r.starts[:])
 	isLong := max(r.lastSeenNS, lastSeenNS)-stuckNS > min(r.firstSeenNS, firstSeenNS)
 	return alike >= stuckRows && 2*alike > r.n+rows && isLong
 }
 
-// repeats counts the regular rows that repeat another one, and their bytes.
+// repeats counts the regular rows that are duplicates, and their bytes.
 func (r *regularRows) repeats(ctx context.Context) (again int64, bytes float64, err error) {
 	var last rowHash
 	first := true

@@ -13,7 +13,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// lag is a network of two hosts at 40 Gbps, each at a switch. The switches are joined by 2 × 10 Gbps.
+// lag is a network of two hosts at 40 Gbps, each at a switch. A LAG of 2 × 10 Gbps joins the switches.
 func lag(t *testing.T) *topology.Network {
 	t.Helper()
 	nodes := []topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost},

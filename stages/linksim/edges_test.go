@@ -17,8 +17,7 @@ import (
 	"parsimon/stages/workload"
 )
 
-// A flow that is alone takes its own time, also if its host is slower than the link. A link may have one
-// flow.
+// A link may have one flow. The flow sends at the bandwidth of its host if the host is slower than the link.
 func TestContentionOfOneFlow(t *testing.T) {
 	p := simkernel.DefaultParams()
 	x := contention{params: &p}
@@ -52,7 +51,7 @@ func TestShortestBlock(t *testing.T) {
 	}
 }
 
-// Feedback of links that are not simulated is skipped: those before the range, behind it, and those that are
+// Feedback of links that are not simulated is skipped: links before and after the range, and links that are
 // not uplinks of hosts.
 func TestFeedbackOfOtherLinks(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
@@ -95,7 +94,7 @@ func (unreadable) Next(...string) (arrow.Record, error) { return nil, errors.New
 
 func (unreadable) Close() error { return nil }
 
-// Hops are the largest table. A range in which no link case runs does not read them.
+// Hops are the largest table. A range without link cases does not read them.
 func TestRangeWithoutCasesReadsNothing(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	m := methodtest.DCTCP(t, n)

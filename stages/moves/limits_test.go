@@ -26,8 +26,9 @@ func engineOf(t *testing.T, e Event) network.Forwarding {
 	return m.Engine(n, r, 1, 500)
 }
 
-// An event in one direction leaves the other alone. Times count from the first flow: an event that has begun
-// before it begins at 0, one that has ended is left out, and one that never ends lasts longer than any run.
+// An event in one direction does not change the other. Times count from the first flow: an event that has
+// begun before it begins at 0, one that has ended is left out, and one that never ends lasts longer than any
+// run.
 func TestFaultsOfTheEngine(t *testing.T) {
 	const always = 2 * network.MaxNS
 	for _, c := range []struct {
@@ -65,7 +66,8 @@ func TestFaultsOfTheEngine(t *testing.T) {
 	}
 }
 
-// A cable gets its own bandwidth or delay back when the event ends, and keeps the other if it does not.
+// When an event ends, its cable has the original bandwidth or delay again. If it does not end, the cable
+// keeps the changed value.
 func TestRatesOfTheEngine(t *testing.T) {
 	rate := Event{Cable: [2]int32{2, 4}, OneWay: 1, Kind: Rate, FromNS: 600, ToNS: 900,
 		SpeedOrShare: topology.SpeedOrShare{BandwidthBps: 1e9}}
@@ -90,7 +92,8 @@ func TestRatesOfTheEngine(t *testing.T) {
 	}
 }
 
-// Balances of all switches or of some are both valid, but not together. A weight of 1 bps is the least.
+// Balances of all switches and balances of some switches are valid, but not both together. A weight of 1 bps
+// is the least.
 func TestCheckAcceptsValidMoves(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	for _, m := range []Moves{
@@ -103,7 +106,8 @@ func TestCheckAcceptsValidMoves(t *testing.T) {
 	}
 }
 
-// Weights give each flow one path still, so link cases suffice. Any other balance at a switch does not.
+// With weights, each flow still has one path, so link cases suffice. With any other balance at a switch, they
+// do not.
 func TestBalancesThatNeedTheWholeNetwork(t *testing.T) {
 	ids := []int32{2}
 	for _, c := range []struct {
@@ -130,7 +134,7 @@ func TestBalancesThatNeedTheWholeNetwork(t *testing.T) {
 	}
 }
 
-// Descriptions have the times that an event has. Only a time without a date is suggested with one.
+// A description has the times that the event has. A date is only suggested for times without one.
 func TestDescribedTimes(t *testing.T) {
 	n := square(t)
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 // among those that are up. If a member fails, only the flows that crossed it move, and only to the other
 // members.
 
-// Members returns the cables that join two nodes, by their index, in ascending order. There are several if
-// the cables are a LAG, and none if no cable joins the nodes. The slice belongs to the network.
+// Members returns the cables that join two nodes, by their index, in ascending order. A LAG has several
+// members. If no cable joins the nodes, there are none. The slice belongs to the network.
 func (n *Network) Members(a, b int32) []int32 {
 	key := cableKey(a, b)
 	group := n.lags[key]
@@ -36,7 +36,7 @@ func (n *Network) LinksBetween(a, b int32) (links []int32) {
 	return links
 }
 
-// membersUp returns the links that are up in the direction of a link, of all cables that join its nodes.
+// membersUp returns the links that are up among the members of a link's LAG, in the direction of the link.
 func (n *Network) membersUp(link int32) (links []int32) {
 	src := n.Links[link].Src
 	for _, c := range n.Members(src, n.Links[link].Dst) {
@@ -69,7 +69,8 @@ func (n *Network) addToLAG(key [2]int32, first, cable int32) {
 	n.lags[key] = append(slices.Clip(group), cable) // a clone of the network may share the group
 }
 
-// memberNumber returns the place of a link's cable in its LAG, from 1, or 0 if the cable has no parallel one.
+// memberNumber returns the number of a link's cable in its LAG, from 1, or 0 if no other cable joins its
+// nodes.
 func (n *Network) memberNumber(link int32) int {
 	if len(n.lags) == 0 {
 		return 0
@@ -173,7 +174,7 @@ func (r *Router) weightOf(place int32) (sum float64) {
 	return sum
 }
 
-// member returns the member that a flow takes of the LAG at a place of setLink. Members are chosen by
+// member returns the member of the LAG at a place of setLink that a flow takes. Members are chosen by
 // rendezvous hashing.
 func (r *Router) member(flow uint64, place int32) int32 {
 	links := r.setLink[place : place+r.sizeOf(place)]

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// lagNetwork has hosts 0 and 1 at switches 2 and 3. Between the switches is a LAG of three members, and a
-// single cable to each from switch 4 and switch 5, which are joined to both.
+// lagNetwork has hosts 0 and 1 at switches 2 and 3. A LAG of three members joins these switches. Single
+// cables join each of them to switches 4 and 5.
 func lagNetwork(t *testing.T, members int) *Network {
 	t.Helper()
 	nodes := []Node{{ID: 0, Kind: KindHost, Pod: -1, Rack: -1}, {ID: 1, Kind: KindHost, Pod: -1, Rack: -1}}
@@ -59,7 +59,7 @@ func count(taken []int32, links ...int32) (flows int) {
 	return flows
 }
 
-// A LAG is one next hop: as many flows take it as take a single cable beside it, for any number of its
+// A LAG is one next hop: it carries as many flows as a single cable to another next hop, for any number of
 // members. Its members share these flows. With weights, LAGs share by the sum of their bandwidths.
 func TestFlowsShareByLAGs(t *testing.T) {
 	const flows = 30_000
@@ -185,8 +185,8 @@ func TestLAGOfAHost(t *testing.T) {
 	}
 }
 
-// What is said of the two nodes of a LAG applies to all members, and a port names one of them. Failures of
-// members are told apart.
+// A change to the two nodes of a LAG applies to all members. A port names one of them. Descriptions
+// distinguish failures of members.
 func TestLAGsAreSelectedAsAWhole(t *testing.T) {
 	n := lagNetwork(t, 2)
 	n.SetPorts(2, Ports{"p1", "q1"})

@@ -17,7 +17,7 @@ import (
 	"parsimon/pipeline/bundle"
 )
 
-// A colleague gets one file, and runs it. The command says whether the rows are equal, also by its exit code,
+// A colleague gets one file and runs it. The command says whether the rows are equal, also by its exit code,
 // and a second export writes the same bytes.
 func TestExportAndRunABundle(t *testing.T) {
 	r := copiedLake(t)
@@ -54,7 +54,7 @@ func TestExportAndRunABundle(t *testing.T) {
 	}
 }
 
-// A bundle states the whole scenario. A flag that changes it would compare two different things.
+// A bundle states the whole scenario. With a flag that changes it, two different scenarios would be compared.
 func TestFlagsThatDoNotGoWithABundle(t *testing.T) {
 	r := copiedLake(t)
 	dir := t.TempDir()
@@ -83,8 +83,8 @@ func TestFlagsThatDoNotGoWithABundle(t *testing.T) {
 	}
 }
 
-// The rows of another version may differ. A script distinguishes this from rows that differ although nothing
-// explains it.
+// The rows of another version may differ. A script can distinguish this from differences without an
+// explanation.
 func TestExitCodesOfBundles(t *testing.T) {
 	r := copiedLake(t)
 	dir := t.TempDir()
@@ -128,7 +128,8 @@ func TestExitCodesOfBundles(t *testing.T) {
 }
 
 // A lake of an older schema is upgraded first, and an estimate of an older version of the method is made
-// again. A bundle with rows of another version would accuse the program that repeats it.
+// again. Otherwise, the bundle would have rows of an older version, and a repetition would report
+// differences.
 func TestOlderEstimatesAreNotExported(t *testing.T) {
 	lake := unpack(t, "v15")
 	file := filepath.Join(t.TempDir(), "bundle")
@@ -141,7 +142,7 @@ func TestOlderEstimatesAreNotExported(t *testing.T) {
 	}
 }
 
-// An interrupted export leaves the file of an earlier one, and nothing beside it.
+// An interrupted export keeps the file of an earlier export, and leaves no other file.
 func TestInterruptedExportLeavesTheOldFile(t *testing.T) {
 	r := tinyLake(t)
 	dir := t.TempDir()
@@ -160,7 +161,8 @@ func TestInterruptedExportLeavesTheOldFile(t *testing.T) {
 	}
 }
 
-// Flows of an ingested workload are in the bundle: the other lake has neither the logs nor the workload.
+// A bundle contains the flows of an ingested workload, because the other lake has neither the logs nor the
+// workload.
 func TestABundleOfAnIngestedWorkload(t *testing.T) {
 	dir := t.TempDir()
 	writeRack(t, dir)

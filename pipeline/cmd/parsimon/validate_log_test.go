@@ -46,7 +46,7 @@ func (c connectionLog) againstLog(t *testing.T, name string, flags ...string) (v
 	return v
 }
 
-// withRecords ingests a log of the given records as another workload, or adds it to one.
+// withRecords ingests a log with the given records as a new workload, or adds it to one.
 func (c connectionLog) withRecords(t *testing.T, workload string, records ...string) connectionLog {
 	t.Helper()
 	c.write(t, workload+".log", "version account-id interface-id srcaddr dstaddr srcport dstport protocol "+
@@ -65,8 +65,8 @@ func record(srcPort, dstPort, bytes, from, to int) string {
 		midnight+from, midnight+to)
 }
 
-// In every interval of the log, each link is offered the bytes that the log has there. If a run broke this,
-// nobody would see it without this comparison.
+// In every interval of the log, each link is offered the bytes that the log has there. Only this comparison
+// shows a run that violates this.
 func TestRunCarriesTheBytesOfTheLog(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t)
@@ -83,7 +83,7 @@ func TestRunCarriesTheBytesOfTheLog(t *testing.T) {
 	if !strings.HasSuffix(minutes, "\n5,750250000,750250000,true") {
 		t.Errorf("minutes of the link of web1: %s", minutes)
 	}
-	// The log is no simulation of the network.
+	// The log is not a simulation of the network.
 	must(t, "report", "all", "--lake", c.lake, "--output", c.path("report.html"))
 	page, err := os.ReadFile(c.path("report.html"))
 	if err != nil || strings.Contains(string(page), "Compared with the truth") {
@@ -96,8 +96,8 @@ func TestRunCarriesTheBytesOfTheLog(t *testing.T) {
 	}
 }
 
-// A persistent connection is not a bulk transfer. The comparison shows it by the time that transfers take
-// and, in slots that are shorter than the intervals of the log, by the bytes of the links.
+// A persistent connection is not a bulk transfer. The comparison shows this by the duration of transfers. In
+// slots that are shorter than the intervals of the log, it also shows it by the bytes of the links.
 func TestWrongTrafficModelIsSeen(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t)
@@ -124,8 +124,8 @@ func TestWrongTrafficModelIsSeen(t *testing.T) {
 	}
 }
 
-// A run of a part of the log leaves out transfers that began before. If they are a large share of the
-// bytes of a link, the comparison names the link. Otherwise a gate on it would pass falsely.
+// A run of a part of the log leaves out transfers that began before. If they are a large share of the bytes
+// of a link, the comparison names the link. Otherwise, a gate on these bytes could pass by mistake.
 func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t).withRecords(t, "part",
@@ -140,14 +140,14 @@ func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
 	}
 	contains(t, must(t, "validate", "--truth", "log", "--scenario", "part", "--lake", c.lake),
 		"warning: at least 5% of the bytes of 4 links belong to transfers that began before", "65.9%")
-	// 30 MB within 29 s are known to a second; the transfer within one second is not compared.
+	// The duration of the 30 MB is 29 s ± 1 s. The transfer within one second is not compared.
 	s := v.Durations.Services
 	if len(s) != 1 || s[0].Bulk || s[0].Flows != 1 || s[0].LogNS != 29e9 {
 		t.Errorf("durations %+v: want one of 29 s", s)
 	}
 }
 
-// A comparison with a log that the flows do not come from would be wrong.
+// Flows are only compared with the log from which they come.
 func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t)

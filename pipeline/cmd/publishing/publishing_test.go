@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A version that expires within a day takes its files from readers that have just begun.
+// If a version expires within a day, readers that have just started lose its files.
 func TestExpire(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"30d": 30 * 24 * time.Hour, "36h": 36 * time.Hour, "1d": 24 * time.Hour,

@@ -1,13 +1,12 @@
 // Package flatjson reads the values of known keys from JSON objects of one line, such as the records of flow
-// logs. It is for objects that say the same to every reader:
+// logs. It reads objects that have one meaning for every JSON parser:
 //
 //	{"type":"IPFIX","src_addr":"10.0.0.1","bytes":900,"as_path":[64512,64513]}
 //	        └ text           └ text                └ unknown keys may have any value
 //	                                       └ whole number, as text
 //
-// Others are refused, although they may be valid: objects with a key twice, with escapes or bytes beyond
-// ASCII, or with values of known keys that are not text, whole numbers or null. Another reader
-// has to decide what they mean.
+// It refuses objects with duplicate keys, with escapes or non-ASCII bytes, and with values of known keys
+// other than texts, whole numbers and null. They may be valid JSON. A general JSON parser has to read them.
 package flatjson
 
 import "bytes"
@@ -22,7 +21,7 @@ type Reader struct {
 	at      int    // in text
 }
 
-// A key is a key that an object had, or whose value is wanted.
+// A key is a wanted key, or another key that an object had.
 type key struct {
 	name  string
 	place int    // of its value; notWanted: its value is skipped
@@ -39,7 +38,7 @@ const (
 	maxDepth    = 16
 )
 
-// NewReader returns a Reader of values. Each value has the keys of which one may have it.
+// NewReader returns a Reader of values. Each value has one or several keys, of which an object may have one.
 func NewReader(values [][]string) *Reader {
 	r := &Reader{keys: make([]key, 1), numbers: map[string]int32{}, fields: make([][]byte, len(values))}
 	for place, keys := range values {
@@ -57,8 +56,8 @@ func (r *Reader) addKey(name string, place int) int32 {
 	return n
 }
 
-// Read returns the values of an object, as texts. The text of a value is empty if none of its keys has one.
-// The texts are parts of the line, valid until the next call. Read reports false for an object that it
+// Read returns the values of an object, as texts. The text is empty if the object has none of the value's
+// keys. The texts are parts of the line, valid until the next call. Read reports false for an object that it
 // refuses.
 func (r *Reader) Read(line []byte) (fields [][]byte, ok bool) {
 	clear(r.fields)
@@ -198,7 +197,7 @@ func (r *Reader) skipNumber() bool {
 	return r.at > from && r.peek() != 'e' && r.peek() != 'E'
 }
 
-// maxDigits is the largest number of digits of which all numbers fit 64 bits.
+// maxDigits is the largest number of digits with which all numbers fit 64 bits.
 const maxDigits = 19
 
 // digits reads a whole number that is not negative.

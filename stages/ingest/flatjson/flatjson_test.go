@@ -42,7 +42,7 @@ func TestValuesOfKeys(t *testing.T) {
 	}
 }
 
-// An object that another reader may understand otherwise, or not at all, is refused.
+// An object that other parsers may read differently, or not at all, is refused.
 func TestOddObjectsAreRefused(t *testing.T) {
 	r := NewReader(wanted)
 	for _, line := range []string{
@@ -64,7 +64,7 @@ func TestOddObjectsAreRefused(t *testing.T) {
 	}
 }
 
-// A file that has other keys in each object would fill the memory if all of them were remembered.
+// If all keys were remembered, a file with other keys in each object would fill the memory.
 func TestNumberOfKeysIsBounded(t *testing.T) {
 	r := NewReader(wanted)
 	taken := 0

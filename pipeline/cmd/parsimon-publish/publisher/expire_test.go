@@ -15,7 +15,7 @@ import (
 	"parsimon/pipeline/cmd/parsimon-publish/tables"
 )
 
-// An age of a test. Snapshots of the test are older, and none is an hour old.
+// An age for tests. Snapshots of the test are older, and none is an hour old.
 const (
 	noAge  = time.Nanosecond
 	anHour = time.Hour
@@ -49,8 +49,9 @@ func snapshots(t *testing.T, p *Publisher, name string) []table.Snapshot {
 	return now.Metadata().Snapshots()
 }
 
-// Without expiry, a table that is published every night grows forever. With one that removes too much,
-// readers of the current snapshot fail. Tables that this call does not publish, here the flows, expire, too.
+// Without expiry, a table that is published every night grows forever. If expiry removes too much, readers of
+// the current snapshot fail. Snapshots of tables that this call does not publish, here the flows, expire as
+// well.
 func TestExpireKeepsWhatReadersNeed(t *testing.T) {
 	dir := t.TempDir()
 	out := t.TempDir()

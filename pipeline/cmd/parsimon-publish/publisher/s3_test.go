@@ -50,8 +50,8 @@ func publishIn(ctx context.Context, dir string) error {
 	return err
 }
 
-// Publishers that change the same tables of a bucket at once, while some of their writes conflict: nothing is
-// lost, and nothing is there twice.
+// If several publishers change the same tables of a bucket at once and some of their writes conflict, no row
+// is lost or duplicated.
 func TestPublishersAtOnceInBucket(t *testing.T) {
 	server := s3test.Start(t)
 	var writes atomic.Int64
@@ -71,8 +71,8 @@ func TestPublishersAtOnceInBucket(t *testing.T) {
 	}
 }
 
-// Requests that fail, answers that are lost and bodies that are cut make a publisher slower. They do not make
-// it fail, and the tables are the same.
+// If requests fail, answers are lost or bodies are cut, a publisher becomes slower. It does not fail, and the
+// tables are the same.
 func TestPublishDespiteFaults(t *testing.T) {
 	server := s3test.Start(t)
 	l := fill(t, t.TempDir(), first, 40)

@@ -14,7 +14,7 @@ import (
 
 const root = "s3://" + s3test.Bucket + "/"
 
-// logs writes objects of two days, and what is no log.
+// logs writes objects of two days, and objects that are not logs.
 func logs(t *testing.T) *s3test.Server {
 	t.Helper()
 	s := s3test.Start(t)
@@ -35,8 +35,8 @@ func keysOf(all []workloads.Object) string {
 	return strings.Join(keys, " ")
 }
 
-// A night is a pattern of objects. One that is missed lacks flows, and one too many counts flows of another
-// day.
+// A night is a pattern of objects. If an object is missed, flows are missing. An object too many adds flows
+// of another day.
 func TestList(t *testing.T) {
 	logs(t)
 	b := &Buckets{}
@@ -99,8 +99,8 @@ func checkNoCopy(t *testing.T, path string) {
 	}
 }
 
-// Services answer some requests with 503, and connections are lost. A night must not fail because of one of
-// them. Bodies that are cut are the fault that drivers do not repeat.
+// Services answer some requests with 503, and connections are lost. None of these may end a night. Drivers
+// repeat requests after all of these faults except a cut body.
 func TestFaultsAreRepeated(t *testing.T) {
 	s := logs(t)
 	b := &Buckets{}
@@ -142,7 +142,7 @@ func TestFaultsAreRepeated(t *testing.T) {
 	checkNoCopy(t, to+"-2")
 }
 
-// Wrong credentials do not become right by waiting, and their error must not have the secret.
+// Wrong credentials are an error at once, and the error does not contain the secret.
 func TestWrongCredentials(t *testing.T) {
 	s := logs(t)
 	var requests atomic.Int64

@@ -22,7 +22,8 @@ func open(t *testing.T) *store.Store {
 	return s
 }
 
-// A version of a table is an object that one publisher creates. If two could, the rows of one would be lost.
+// A version of a table is an object that only one publisher creates. If two could create it, the rows of one
+// would be lost.
 func TestOneOfManyCreates(t *testing.T) {
 	s3test.Start(t)
 	s := open(t)
@@ -48,8 +49,8 @@ func TestOneOfManyCreates(t *testing.T) {
 func isCreation(r *http.Request) bool { return r.Header.Get("If-None-Match") == "*" }
 
 // S3 answers 409 if another request conflicts with a conditional write, which does not mean that the object
-// exists: S3's documentation asks clients to upload again. A publisher that took it for "exists" would wait
-// for a version that nobody has made.
+// exists: S3's documentation asks clients to upload again. A publisher that treats it as "exists" waits for a
+// version that nobody has made.
 func TestConflictIsRepeated(t *testing.T) {
 	server := s3test.Start(t)
 	s := open(t)
@@ -75,8 +76,8 @@ func TestConflictIsRepeated(t *testing.T) {
 	}
 }
 
-// If the answer to a creation is lost, the driver repeats the request and is told that the object exists. It
-// is the object that was to be created.
+// If the answer to a creation is lost, the driver repeats the request and is told that the object exists.
+// This is the object that was to be created.
 func TestLostAnswerIsNoFailure(t *testing.T) {
 	server := s3test.Start(t)
 	s := open(t)
