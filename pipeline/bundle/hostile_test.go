@@ -73,7 +73,7 @@ func TestNoValueOfASpecPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := []string{"-1", "0", "1e18", `"x"`, "null", "[]", "{}", "true"}
+	values := []string{"-1", "1e18", "null"}
 	if testing.Short() {
 		values = []string{"-1"}
 	}
