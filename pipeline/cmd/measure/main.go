@@ -560,8 +560,8 @@ func (t *tally) print(b *bench, way string) {
 	b.printf("\n%s:\n\n- mean |p99 error| %.1f%%, largest %.1f%% (%s)", way, 100*mean, 100*worst, name)
 	b.printf("- errors of %.0f%% and more with a warning: %s; without: %s", 100*namedError, listed(t.named),
 		listed(t.unnamed))
-	b.printf("- warnings in %d scenarios; all errors are below %.0f%% in %s", t.warned, 100*harmlessError,
-		listed(t.harmless))
+	b.printf("- scenarios with warnings: %d; with warnings, and errors below %.0f%% only: %s", t.warned,
+		100*harmlessError, listed(t.harmless))
 	b.printf("- intervals that contain the truth: %d of %d", t.held, t.intervals)
 }
 
