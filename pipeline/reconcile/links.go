@@ -79,9 +79,40 @@ type Links struct {
 	Worst        []Link `json:"worst_links"`
 	Earlier      []Link `json:"earlier_links,omitempty"`
 	EarlierLinks int    `json:"links_with_earlier_bytes"`
+	// Differ are the links with the largest differences between the log and the counters, of those that differ
+	// by more than counterDifference; DifferLinks counts them. Counted has the bytes of all links in slots that
+	// the counters cover. All are empty without counters.
+	Differ      []CountedLink `json:"links_that_differ,omitempty"`
+	DifferLinks int           `json:"links_that_differ_count"`
+	Counted     CountedLink   `json:"counted"`
 	// File has the rows of table validation_links. It is not published.
 	File lake.DataFile `json:"-"`
 }
+
+// A CountedLink has the bytes of a link in slots that the counters of its interface cover.
+type CountedLink struct {
+	ID      int32  `json:"link_id"`
+	Name    string `json:"link"`
+	Log     int64  `json:"log_bytes"`
+	Counted int64  `json:"counted_bytes"`
+	ns      int64  // length of the slots
+}
+
+// Difference returns the bytes of the log relative to those that were counted, less 1.
+func (c *CountedLink) Difference() float64 { return float64(c.Log)/float64(c.Counted) - 1 }
+
+// differs reports whether the log and the counters differ by more than counterDifference of the counted
+// bytes, and by more than idleShare of what the link can carry. An idle link carries only routing protocols.
+func (c *CountedLink) differs(bps int64) bool {
+	off := float64(max(c.Log-c.Counted, c.Counted-c.Log))
+	return off > counterDifference*float64(c.Counted) && off > idleShare*float64(bps)/8e9*float64(c.ns)
+}
+
+// Limits of CountedLink.differs.
+const (
+	counterDifference = 0.1
+	idleShare         = 0.001
+)
 
 // A piece has the bytes of a connection in a slot, or of a link in the current slot.
 type piece struct {
@@ -105,9 +136,9 @@ var pieces = schema.Table{
 var linksSQL string
 
 // Links compares the bytes of every link in slots of slotNS, which begin at multiples of it since 1970. It
-// writes a file of table validation_links. DuckDB spills to disk; in addition, Links needs 100 bytes per
-// link.
-func (l *Log) Links(ctx context.Context, db *sql.DB, slotNS int64) (*Links, error) {
+// writes a file of table validation_links. Without counters, these are nil. DuckDB spills to disk; in
+// addition, Links needs 150 bytes per link.
+func (l *Log) Links(ctx context.Context, db *sql.DB, slotNS int64, counters *Counters) (*Links, error) {
 	originNS := l.FromNS / slotNS * slotNS
 	slots := (l.ToNS-1-originNS)/slotNS + 1
 	if slots > maxSlots {
@@ -131,8 +162,9 @@ func (l *Log) Links(ctx context.Context, db *sql.DB, slotNS int64) (*Links, erro
 	}
 	defer out.Abandon()
 	s := &summing{
-		log: l, originNS: originNS, slots: slots, out: out,
-		links: make([]Link, len(l.run.Network.Links)), now: make([]piece, len(l.run.Network.Links)),
+		log: l, originNS: originNS, slots: slots, out: out, counters: counters,
+		counted: make([]CountedLink, len(l.run.Network.Links)),
+		links:   make([]Link, len(l.run.Network.Links)), now: make([]piece, len(l.run.Network.Links)),
 	}
 	s.FromNS = l.FromNS
 	s.ToNS = l.ToNS
@@ -142,7 +174,7 @@ func (l *Log) Links(ctx context.Context, db *sql.DB, slotNS int64) (*Links, erro
 	})
 	err = errors.Join(err, os.Remove(file))
 	if err == nil {
-		err = s.flush()
+		err = s.advance(slots)
 	}
 	if err == nil && s.logSum == 0 {
 		err = fmt.Errorf("no bytes of the log have a path between %s and "+
@@ -172,15 +204,14 @@ type summing struct {
 	path     []int32
 	nearSum  int64
 	logSum   int64
+	counters *Counters     // nil: none
+	counted  []CountedLink // by link id
 }
 
 // add adds the bytes of a connection in a slot. Slots do not decrease.
 func (s *summing) add(r *piece) (err error) {
-	if r.Slot != s.slot {
-		if err := s.flush(); err != nil {
-			return err
-		}
-		s.slot = r.Slot
+	if err := s.advance(r.Slot); err != nil {
+		return err
 	}
 	s.path, err = s.log.run.Router.Path(r.Connection, r.Src, r.Dst, s.path[:0])
 	if route.IsUnreachable(err) {
@@ -210,10 +241,27 @@ func (s *summing) add(r *piece) (err error) {
 	return nil
 }
 
+// advance writes the rows of the slots before a slot.
+func (s *summing) advance(slot int64) error {
+	for s.slot < slot {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		s.slot++
+	}
+	return nil
+}
+
 // flush writes the rows of the slot.
 func (s *summing) flush() error {
+	fromNS := max(s.originNS+s.slot*s.SlotNS, s.FromNS)
+	toNS := min(s.originNS+(s.slot+1)*s.SlotNS, s.ToNS)
+	counted := s.count(fromNS, toNS)
 	slices.Sort(s.used)
 	s.used = slices.Compact(s.used)
+	if len(s.used) == 0 {
+		return nil
+	}
 	for _, id := range s.used {
 		x := &s.now[id]
 		s.links[id].add(x)
@@ -224,23 +272,47 @@ func (s *summing) flush() error {
 			s.nearSum += x.Log
 		}
 	}
-	fromNS := s.originNS + s.slot*s.SlotNS
 	rows := columns.RecordOf(schema.ValidationLinks, s.used, func(id int32) columns.Row {
 		x := &s.now[id]
-		return columns.Row{
-			"link_id": id, "from_ns": max(fromNS, s.FromNS), "to_ns": min(fromNS+s.SlotNS, s.ToNS),
+		row := columns.Row{
+			"link_id": id, "from_ns": fromNS, "to_ns": toNS,
 			"log_bytes": x.Log, "simulated_bytes": x.Simulated, "earlier_bytes": x.Earlier,
 		}
+		bytes, known := counted[id]
+		if known {
+			row["counted_bytes"] = bytes
+		}
+		return row
 	})
 	defer rows.Release()
 	for _, id := range s.used {
 		s.now[id] = piece{}
 	}
 	s.used = s.used[:0]
-	if rows.NumRows() == 0 {
+	return s.out.Write(rows)
+}
+
+// count adds what the interfaces counted in the slot, and returns it by link.
+func (s *summing) count(fromNS, toNS int64) map[int32]int64 {
+	if s.counters == nil {
 		return nil
 	}
-	return s.out.Write(rows)
+	all := map[int32]int64{}
+	for _, id := range s.counters.ids {
+		bytes, known := s.counters.in(id, fromNS, toNS)
+		if !known {
+			continue
+		}
+		all[id] = bytes
+		s.used = append(s.used, id)
+		c := &s.counted[id]
+		c.Log += s.now[id].Log
+		c.Counted += bytes
+		c.ns += toNS - fromNS
+		s.Counted.Log += s.now[id].Log
+		s.Counted.Counted += bytes
+	}
+	return all
 }
 
 // finish chooses the links to show.
@@ -269,4 +341,16 @@ func (s *summing) finish() {
 	s.EarlierLinks = len(earlier)
 	s.Worst = shown(worst, func(x *Link) int64 { return x.Misplaced })
 	s.Earlier = shown(earlier, func(x *Link) int64 { return x.Earlier })
+	for id, c := range s.counted {
+		if c.differs(net.Links[id].BandwidthBps) {
+			c.ID = int32(id)
+			c.Name = net.LinkName(c.ID)
+			s.Differ = append(s.Differ, c)
+		}
+	}
+	slices.SortStableFunc(s.Differ, func(a, b CountedLink) int {
+		return cmp.Compare(max(b.Counted-b.Log, b.Log-b.Counted), max(a.Counted-a.Log, a.Log-a.Counted))
+	})
+	s.DifferLinks = len(s.Differ)
+	s.Differ = s.Differ[:min(len(s.Differ), worstLinks)]
 }

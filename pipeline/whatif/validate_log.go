@@ -14,6 +14,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/units"
+	"parsimon/stages/topology"
 )
 
 // TruthLog is the truth of table validations for durations in the flow log.
@@ -24,11 +25,14 @@ type LogValidation struct {
 	*Validation                      // of durations; without rows if the log states none
 	Links       *reconcile.Links     `json:"links"`
 	Durations   *reconcile.Durations `json:"durations"`
+	Counters    *reconcile.Counters  `json:"counters,omitempty"`
 }
 
 // LogOptions are the options of ValidateLog.
 type LogOptions struct {
 	SlotNS int64 // length of the slots in which the bytes of links are compared
+	// Counters are a second truth for the bytes of links, unless no file is given.
+	Counters reconcile.CounterOptions
 }
 
 // ValidateLog compares an estimate with its flow log: the bytes of links over time, and the durations of
@@ -58,8 +62,11 @@ func ValidateLog(ctx context.Context, e *pipeline.Estimation, o LogOptions) (_ *
 	if v.Durations, err = log.Durations(ctx, db); err == nil {
 		err = v.compareDurations(ctx, e, db)
 	}
+	if err == nil && o.Counters.File != "" {
+		v.Counters, err = log.ReadCounters(o.Counters)
+	}
 	if err == nil {
-		v.Links, err = log.Links(ctx, db, o.SlotNS)
+		v.Links, err = log.Links(ctx, db, o.SlotNS, v.Counters)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("estimate against the flow log: %w", err)
@@ -91,6 +98,9 @@ func (v *LogValidation) compareDurations(
 // AddTo adds the comparison to a text for users.
 func (v *LogValidation) AddTo(a *text.Answer) {
 	v.addLinks(a)
+	if v.Counters != nil {
+		v.addCounters(a)
+	}
 	a.Linef("")
 	if len(v.Rows) == 0 {
 		a.Linef("durations: %s", v.Durations.Why)
@@ -159,5 +169,40 @@ func (v *LogValidation) addLinks(a *text.Answer) {
 			"part of "+
 			"the log, which are left out (%s: %.3g%%): begin earlier, or take a longer part (--from, --to)",
 			100*reconcile.EarlierShare, l.EarlierLinks, x.Name, 100*float64(x.Earlier)/float64(x.Log))
+	}
+}
+
+// addCounters adds the comparison of the log with interface counters.
+func (v *LogValidation) addCounters(a *text.Answer) {
+	c := v.Counters
+	l := v.Links
+	a.Linef("")
+	a.Linef("flow log against the counters of interfaces, %s", c.File)
+	a.Linef("  %d rows: %d used, %d set aside; %s; %s of 32-bit counters", c.Rows, c.Used,
+		c.Rows-c.Used, topology.Count(c.Links, "link"), topology.Count(int(c.Wraps), "wrap"))
+	for _, s := range c.SetAside {
+		a.Linef("  %d set aside: %s (first: line %d)", s.Rows, s.Reason, s.Line)
+	}
+	if c.Unsorted > 0 {
+		a.Linef("  %d rows are earlier than one before them of their port: the rows were sorted", c.Unsorted)
+	}
+	if l.Counted.Counted == 0 {
+		a.Linef("  the counters cover no slot with bytes: take longer slots (--slot)")
+		return
+	}
+	a.Linef("  the flows explain %.3g%% of the bytes that the links counted", 100*(1+l.Counted.Difference()))
+	if l.DifferLinks == 0 {
+		a.Linef("  no link differs by more than 10%%")
+		return
+	}
+	a.Linef("%s where the flows differ from the counters by more than 10%%",
+		topology.Count(l.DifferLinks, "link"))
+	table := a.Table("link", "log_bytes", "counted_bytes", "difference")
+	for _, x := range l.Differ {
+		var difference any
+		if x.Counted > 0 {
+			difference = text.Percent(x.Difference())
+		}
+		table.Add(x.Name, x.Log, x.Counted, difference)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -11,6 +13,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/bundle"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/reconcile"
 	"parsimon/pipeline/sampling"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
@@ -267,6 +270,9 @@ type validateVerb struct {
 	how       runFlags
 	reference string
 	slot      time.Duration
+	counters  reconcile.CounterOptions
+	mapping   []string // of the columns of counters
+	flags     *pflag.FlagSet
 }
 
 func (v *validateVerb) declare(f *pflag.FlagSet) {
@@ -282,7 +288,19 @@ func (v *validateVerb) declare(f *pflag.FlagSet) {
 		"the reference: exact, log (the flow log of the workload), or a Parquet file with flow_id and fct_ns")
 	parse(f, &v.slot, parseSlot, flagSpec{"slot", "duration", time.Minute.String(),
 		"--truth log: length of the slots of time in which the bytes of links are compared"})
-	needs(f, "truth", "slot")
+	f.StringVar(&v.counters.File, "counters", "",
+		"--truth log: CSV `file` of interface counters (time, device, port, bytes), compared with the log by link")
+	parse(f, &v.counters.Kind, parseCounterKind, flagSpec{
+		name: "counter-bytes", kind: "cumulative|interval",
+		usage: "bytes of a row of counters: cumulative, as in SNMP, or of the interval since the row before of " +
+			"the port",
+	})
+	_ = f.SetAnnotation("counter-bytes", choicesKey, reconcile.CounterKinds) // the flag is declared
+	f.StringArrayVar(&v.mapping, "counter-column", nil,
+		"`COLUMN=NAME`: name of column time, device, port, bytes or direction in --counters; may be repeated")
+	needs(f, "truth", "slot", "counters")
+	needs(f, "counters", "counter-bytes", "counter-column")
+	v.flags = f
 	v.declareForm(f, tableForms()...)
 }
 
@@ -295,7 +313,40 @@ func parseSlot(text string) (time.Duration, error) {
 	return slot, err
 }
 
+// parseCounterKind parses what the bytes of counters are.
+func parseCounterKind(text string) (reconcile.CounterKind, error) {
+	kind := slices.Index(reconcile.CounterKinds, text)
+	if kind < 0 {
+		return 0, errors.New("want " + strings.Join(reconcile.CounterKinds, " or "))
+	}
+	return reconcile.CounterKind(kind), nil
+}
+
+// check checks flags that depend on each other.
+func (v *validateVerb) check() (err error) {
+	ofLog := v.reference == whatif.TruthLog
+	switch {
+	case !ofLog && (v.flags.Changed("slot") || v.counters.File != ""):
+		return usagef("--slot and --counters go with --truth log")
+	case v.counters.File != "" && !v.flags.Changed("counter-bytes"):
+		return usagef("--counters needs --counter-bytes: are the bytes of a row cumulative, or of an interval?")
+	}
+	v.counters.Columns = map[string]string{}
+	for _, text := range v.mapping {
+		column, name, stated := strings.Cut(text, "=")
+		if !stated || name == "" || !slices.Contains(reconcile.CounterColumns(), column) {
+			return usagef("--counter-column %q: want COLUMN=NAME, of %s", text,
+				strings.Join(reconcile.CounterColumns(), ", "))
+		}
+		v.counters.Columns[column] = name
+	}
+	return nil
+}
+
 func (v *validateVerb) run(ctx context.Context, _ []string) error {
+	if err := v.check(); err != nil {
+		return err
+	}
 	v.how.ofLastRun = true
 	run, err := resume(ctx, v.env, &v.how)
 	if err != nil {
@@ -322,7 +373,7 @@ func (v *validateVerb) run(ctx context.Context, _ []string) error {
 
 // withLog compares an estimate with its flow log.
 func (v *validateVerb) withLog(ctx context.Context, run *pipeline.Estimation, a *text.Answer) error {
-	found, err := whatif.ValidateLog(ctx, run, whatif.LogOptions{SlotNS: int64(v.slot)})
+	found, err := whatif.ValidateLog(ctx, run, whatif.LogOptions{SlotNS: int64(v.slot), Counters: v.counters})
 	if err != nil {
 		return err
 	}

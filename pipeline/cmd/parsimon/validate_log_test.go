@@ -22,7 +22,20 @@ type loggedTruth struct {
 			Log       int64 `json:"log_bytes"`
 			Misplaced int64 `json:"misplaced_bytes"`
 		} `json:"worst_links"`
+		Differ []struct {
+			Link    string
+			Log     int64 `json:"log_bytes"`
+			Counted int64 `json:"counted_bytes"`
+		} `json:"links_that_differ"`
 		EarlierLinks int `json:"links_with_earlier_bytes"`
+	}
+	Counters struct {
+		Rows, Used, Wraps int64
+		Unsorted          int64 `json:"unsorted_rows"`
+		SetAside          []struct {
+			Reason string
+			Rows   int64
+		} `json:"set_aside"`
 	}
 	Durations struct {
 		Services []struct {
@@ -164,4 +177,55 @@ func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
 		failure{exitFailed, "take longer slots", append(validate, "base", "--slot", "1ms")})
 	c.withRecords(t, "p", record(1, 443, 1000, 0, 0))
 	mustFail(t, failure{exitFailed, "was removed, or more was added to it", append(validate, "base")})
+}
+
+// Counters of interfaces are a second truth: the link on which flows explain less than 90% of what the port
+// counted is named, and each row of the file is used or set aside for a stated reason.
+func TestCountersNameTheLinksThatFlowsDoNotExplain(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	c.run(t, "all", "--traffic", "db=messages:1MB")
+	const halfMinute = 375_125_000 // bytes of each link of the path
+	var rows []string
+	add := func(at, device, port, direction string, bytes int64) {
+		rows = append(rows, fmt.Sprintf("%s,%s,%s,%s,%d", at, device, port, direction, bytes))
+	}
+	for i := range int64(11) { // every 30 s of the log
+		at := fmt.Sprint(1769817600 + 30*i)
+		add(at, "LEAF1", "e1", "rx", (1<<32-1e9+i*halfMinute)%(1<<32))
+		add(fmt.Sprintf("2026-01-31T00:%02d:%02dZ", i/2, i%2*30), "leaf1", "E49", "tx", 1<<40+i*halfMinute*5/4)
+		add(at, "spine1", "E1", "in", 1<<50+i*halfMinute*5/4)
+		add(at+"000", "spine1", "E2", "out", 1<<40+i*halfMinute)
+	}
+	rows = append(rows, "1769817660,leaf9,E1,out,5", "1769817660,leaf1,E7,out,5", "noon,leaf1,E1,out,5",
+		"1769817660,leaf1,E1,out,-5", "1769817660,leaf1,E1,up,5", rows[8], "1769817000,spine1,E2,out,5")
+	c.write(t, "counters.csv", "ts,sysName,ifName,Direction,octets\n"+strings.Join(rows, "\n")+"\n")
+	flags := []string{"--counters", c.path("counters.csv"), "--counter-bytes", "cumulative"}
+	v := c.againstLog(t, "all", flags...)
+	differ := v.Links.Differ
+	if len(differ) != 1 || differ[0].Link != "leaf1 → spine1" || differ[0].Log != 10*halfMinute ||
+		differ[0].Counted != 10*halfMinute*5/4 {
+		t.Errorf("links that differ: %+v", differ)
+	}
+	sum := v.Counters.Used
+	for _, s := range v.Counters.SetAside {
+		sum += s.Rows
+	}
+	if v.Counters.Rows != int64(len(rows)) || sum != v.Counters.Rows || v.Counters.Wraps != 1 {
+		t.Errorf("%+v: %d rows, want %d, all of them used or set aside", v.Counters, sum, len(rows))
+	}
+	counted := ask(t, c.lake, "SELECT count(*), sum(counted_bytes) FROM validation_links WHERE link_id = 0")
+	if !strings.HasSuffix(counted, "\n5,3751250000\n") {
+		t.Errorf("slots of the link of web1: %s", counted)
+	}
+	args := []string{"validate", "--truth", "log", "--scenario", "all", "--lake", c.lake}
+	contains(t, must(t, append(args, flags...)...), "the flows explain 92.3% of the bytes",
+		"1 link where the flows differ", "1 set aside: device that the network does not have (first: line 46)",
+		"11 set aside: receiving end of a link whose sender has counters")
+	mustFail(t,
+		failure{exitUsage, "--counters needs --counter-bytes", append(args, flags[:2]...)},
+		failure{exitUsage, "--counter-column", append(args, append(flags, "--counter-column", "size=x")...)},
+		failure{exitFailed, "has no column x", append(args, append(flags, "--counter-column", "time=x")...)},
+		failure{exitUsage, "want cumulative or " +
+			"interval", append(args, "--counters", "x", "--counter-bytes", "delta")})
 }
