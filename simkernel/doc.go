@@ -11,4 +11,4 @@ package simkernel
 
 // Version is part of Params.AppendIdentity. It must be raised, together with MethodVersion of package
 // pipeline, whenever linkcase.Kernel computes a different Result from the same Case and Params.
-const Version = 9
+const Version = 10

@@ -107,7 +107,7 @@ type Counters struct {
 	PacketsSent   int64
 	PacketsMarked int64
 	BusyNS        int64   // time during which the target was sending
-	MaxQueueBytes int64   // maximum queue in wire bytes, packet in service included
+	MaxQueueBytes int64   // maximum of wire bytes in the queue when a service starts, packet served included
 	MaxQueueAtNS  int64   // the first time of that maximum
 	WaitSumNS     float64 // whole: sum of the packets' waits in the target's queue; 0 for a first hop
 }

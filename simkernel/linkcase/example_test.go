@@ -42,5 +42,5 @@ func ExampleKernel_Simulate() {
 	// Output:
 	// flow 0: FCT 3677 ns, ideal 3677 ns, waited 0 ns
 	// flow 1: FCT 4516 ns, ideal 3677 ns, waited 838 ns
-	// 2 packets, at most 2096 bytes in the queue
+	// 2 packets, at most 1048 bytes in the queue
 }

@@ -531,10 +531,7 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 		first = t.waiting - 1
 	}
 	queue := t.bytes - t.log[first&t.logMask].before
-	if queue > t.maxBytes {
-		t.maxBytes = queue
-		t.maxAtPS = now
-	}
+	t.noteQueue(now)
 	t.noteCrowded(k.r, queue, now)
 	t.sumWaits()
 }

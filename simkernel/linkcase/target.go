@@ -37,7 +37,7 @@ type target struct {
 	maxBytes  int64
 	maxAtPS   int64
 	roomBytes int64 // Case.RoomBytes; Unreachable: there is no limit
-	// A queue of at most maxPackets packets is not longer than maxBytes. 0 means unknown.
+	// While at most maxPackets packets wait or are in service, no queue is longer than maxBytes. 0 means unknown.
 	maxPackets uint64
 
 	rule simkernel.MarkRule // where Kernel.advanceService decides marks
@@ -115,15 +115,11 @@ func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) 
 		w++
 	}
 	t.waiting = w
-	queue := t.queueBytes()
-	if queue > t.maxBytes {
-		t.maxBytes = queue
-		t.maxAtPS = now
-		t.shallowPS = min(t.markPS, t.least(queue-t.wireMax))
-		t.maxPackets = uint64(queue / t.wireMax)
-		if t.maxPackets > 0 {
-			t.deepPS = t.markPS
-		}
+	t.noteQueue(now)
+	if t.maxBytes >= t.wireMax {
+		t.shallowPS = min(t.markPS, t.least(t.maxBytes))
+		t.maxPackets = uint64(t.maxBytes/t.wireMax) + 1
+		t.deepPS = t.markPS
 	}
 	m := max(w, t.unmarked)
 	for m+1 < t.arrived {
@@ -140,6 +136,18 @@ func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) 
 	}
 	t.unmarked = m
 	t.sumWaits()
+}
+
+// noteQueue updates the maximum queue for the packet that was logged last and arrives now. The queue counts when
+// the next service starts, which is that of the first packet that waits or, if none does, of the packet itself.
+func (t *target) noteQueue(now int64) {
+	first := min(t.waiting, t.arrived-1)
+	e := &t.log[first&t.logMask]
+	queue := t.bytes - e.before
+	if queue > t.maxBytes {
+		t.maxBytes = queue
+		t.maxAtPS = max(now, e.startPS)
+	}
 }
 
 // sumWaits adds waitPS to waits and clears it. It is called before waitPS can overflow.

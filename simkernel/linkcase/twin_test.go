@@ -427,7 +427,6 @@ func (t *linkTwin) arrive(now int64, pk *slowPacket) {
 	pk.arrived = now
 	t.queue = append(t.queue, pk)
 	t.bytes += pk.wire
-	t.deepest(t.bytes, now)
 	if t.c.RoomBytes > 0 && t.bytes > max(t.c.RoomBytes, t.p.PayloadBytes+t.p.HeaderBytes) {
 		slot := now / simkernel.PSPerNS / CrowdSlotNS
 		if old, met := t.crowded[slot]; !met || t.bytes > old[1] {
@@ -442,6 +441,7 @@ func (t *linkTwin) arrive(now int64, pk *slowPacket) {
 // serve starts to send the first packet of the target's queue.
 func (t *linkTwin) serve(now int64) {
 	pk := t.queue[0]
+	t.deepest(t.bytes, now)
 	alone := max(pk.arrived, pk.flow.alone)
 	pk.flow.waits[pk.n] = now - alone
 	pk.flow.alone = alone + simkernel.NewWireTime(float64(t.c.TargetBps)).PS(pk.wire)

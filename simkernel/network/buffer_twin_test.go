@@ -611,6 +611,7 @@ func (n *Buffered) sendNext(port int32, p *bufferedPort, nowPS int64) {
 	if !f.timerSet {
 		n.arm(f, nowPS)
 	}
+	p.noteQueue(k.wire, nowPS)
 	n.passData(port, p, k, nowPS)
 	c.Choose(p.freePS)
 	if c.SendPS > p.freePS {
@@ -1006,10 +1007,7 @@ func (n *Buffered) sendFrom(port int32, p *bufferedPort, class int, nowPS int64)
 	k := c.data.take()
 	c.queueBytes -= k.wire
 	left, all := n.bytesBehind(p, class, nowPS)
-	if all+k.wire > p.counters.MaxQueueBytes {
-		p.counters.MaxQueueBytes = all + k.wire
-		p.counters.MaxQueueAtNS = nowPS / simkernel.PSPerNS
-	}
+	p.noteQueue(all+k.wire, nowPS)
 	if left == 0 {
 		p.ended(class)
 	}
@@ -1037,6 +1035,14 @@ func (n *Buffered) sendFrom(port int32, p *bufferedPort, class int, nowPS int64)
 		f.lastPS[k.hop] = waitPS
 	}
 	n.passData(port, p, k, nowPS)
+}
+
+// noteQueue counts the bytes in the queue at the start of a service.
+func (p *bufferedPort) noteQueue(bytes, nowPS int64) {
+	if bytes > p.counters.MaxQueueBytes {
+		p.counters.MaxQueueBytes = bytes
+		p.counters.MaxQueueAtNS = nowPS / simkernel.PSPerNS
+	}
 }
 
 // leave frees the buffer space of a packet.

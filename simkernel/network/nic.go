@@ -333,6 +333,9 @@ func (d *domain) sendNext(p *port, c *nic) {
 	if d.paths != nil {
 		d.paths.label(slot, s, &it)
 	}
+	if p.bits&portFull == 0 {
+		p.noteFirst(d, &it, nowPS)
+	}
 	d.transmit(p, p.kind, it, nowPS)
 	if d.classes != nil {
 		d.classes.sent(p, c, class)

@@ -45,10 +45,10 @@ const (
 	portQueues              // runPorts does not serve packets that find it idle
 )
 
-// Counters describe the queue of a switch's port. Those of a NIC are 0.
+// Counters describe the queue of a port. That of a NIC holds only the packet that the NIC sends.
 type Counters struct {
 	PacketsMarked int64
-	MaxQueueBytes int64 // maximum of wire bytes of data in the queue at service starts, packet in service included
+	MaxQueueBytes int64 // maximum of wire bytes of data in the queue at service starts, own packet included
 	MaxQueueAtNS  int64 // first time of the maximum
 }
 
@@ -130,7 +130,7 @@ func (d *domain) runPorts(due []calendar.DuePort) {
 	}
 }
 
-// noteFirst records the queue for a packet that finds the queue empty.
+// noteFirst records the queue for a packet that finds the queue empty, or that a NIC sends.
 func (p *port) noteFirst(d *domain, it *calendar.Item, nowPS int64) {
 	bytes := d.wireBytes(it)
 	p.noteQueue(bytes, nowPS)
