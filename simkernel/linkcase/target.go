@@ -37,7 +37,8 @@ type target struct {
 	maxBytes  int64
 	maxAtPS   int64
 	roomBytes int64 // Case.RoomBytes; Unreachable: there is no limit
-	// While at most maxPackets packets wait or are in service, no queue is longer than maxBytes. 0 means unknown.
+	// While at most maxPackets packets wait or are in service, no queue is longer than maxBytes. 0 means
+	// unknown.
 	maxPackets uint64
 
 	rule simkernel.MarkRule // where Kernel.advanceService decides marks
@@ -138,8 +139,8 @@ func (t *target) decideMarks(acks []ack, observed []simkernel.Block, now int64) 
 	t.sumWaits()
 }
 
-// noteQueue updates the maximum queue for the packet that was logged last and arrives now. The queue counts when
-// the next service starts, which is that of the first packet that waits or, if none does, of the packet itself.
+// noteQueue updates the maximum queue for the packet that was logged last and arrives now. The queue counts
+// when the next service starts: that of the first packet that waits or, if none does, of the packet itself.
 func (t *target) noteQueue(now int64) {
 	first := min(t.waiting, t.arrived-1)
 	e := &t.log[first&t.logMask]

@@ -56,7 +56,7 @@ func TestLongestQueueOfLinkCasesIsThatOfTheNetwork(t *testing.T) {
 		deepest = max(deepest, of.MaxQueueBytes)
 	}
 	if used != senders+1 || deepest < 4*1048 {
-		t.Errorf("%d links have a queue of up to %d bytes, want %d and several packets", used, deepest, senders+1)
+		t.Errorf("%d links have a queue of up to %d bytes, want %d and 4 packets", used, deepest, senders+1)
 	}
 }
 

@@ -314,7 +314,8 @@ func TestQueuesThatAreRecorded(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			for _, b := range s.CrowdedBytes {
-				if b <= float64(roomBytes)/8 || b > float64(s.MaxQueueBytes+1048) { // with the packet in service
+				withService := float64(s.MaxQueueBytes + 1048)
+				if b <= float64(roomBytes)/8 || b > withService {
 					t.Errorf("a queue of %v bytes of %d is recorded", b, roomBytes)
 				}
 			}
