@@ -108,7 +108,7 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 			false},
 		{pipeline.Variant{Auto: true}, "0,4,\n6", "0,4x,\n6", "after is not a list of flow ids", false},
 		{pipeline.Variant{Auto: true}, ",7,0\n", ",7,-1\n", "delay_ns is not an integer from 0", false},
-		{pipeline.Variant{Auto: true}, "8,1,3", "5,1,3", "flow ids stand in several rows", false},
+		{pipeline.Variant{Auto: true}, "8,1,3", "5,1,3", "flow ids are in several rows", false},
 	} {
 		fixture.WriteFile(t, file, strings.Replace(closedFlows, c.old, c.by, 1))
 		s := estimates.Trace(t, network, file)

@@ -66,8 +66,8 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 	if given("twin_of") {
 		o := r.service(s.TwinOf)
 		if o == nil || o.TwinOf != "" {
-			return s, item.Of("twin_of").Failf("is %q, want the name of a service that stands before this one and "+
-				"is no twin itself", s.TwinOf)
+			return s, item.Of("twin_of").Failf("is %q, want the name of a service before this one that "+
+				"is not a twin itself", s.TwinOf)
 		}
 		s.Sizes = o.Sizes
 		s.Poisson = o.Poisson

@@ -100,7 +100,7 @@ func TestGraphScenarioErrors(t *testing.T) {
 		{"arrivals: poisson", "arrivals: poisson, sigma: 1", "workload.services[0].sigma: has no meaning with " +
 			"poisson arrivals"},
 		{"twin_of: cross", "twin_of: same",
-			`workload.services[2].twin_of: is "same", want the name of a service that stands before`},
+			`workload.services[2].twin_of: is "same", want the name of a service before this one`},
 		{"twin_of: cross", "twin_of: cross, share: 1", "workload.services[2].share: has no meaning beside twin_of"},
 		{"twin_of: cross", "twin_of: cross, sizes: 1KB", "workload.services[2].sizes: has no meaning beside " +
 			"twin_of"},

@@ -116,7 +116,7 @@ func openTruth(ctx context.Context, db *sql.DB, file string) (string, error) {
 	case bad > 0:
 		return "", fmt.Errorf("fct_ns is not above 0 and finite in %d rows (first: flow_id %s)", bad, badID.String)
 	case repeated > 0:
-		return "", fmt.Errorf("%d flow ids stand there more than once (first: %s)", repeated, repeatedID.String)
+		return "", fmt.Errorf("%d flow ids occur more than once (first: %s)", repeated, repeatedID.String)
 	}
 	return truth, nil
 }

@@ -87,7 +87,7 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		{"SELECT flow_id FROM (" + all + ")", `column "fct_ns" not found`},
 		{"SELECT CAST(flow_id AS VARCHAR) AS flow_id, fct_ns FROM (" + all + ")", "column flow_id is of type VARCHAR"},
 		{"SELECT flow_id, CAST(fct_ns AS VARCHAR) AS fct_ns FROM (" + all + ")", "column fct_ns is of type VARCHAR"},
-		{all + " UNION ALL (" + all + " ORDER BY flow_id LIMIT 2)", "2 flow ids stand there more than once"},
+		{all + " UNION ALL (" + all + " ORDER BY flow_id LIMIT 2)", "2 flow ids occur more than once"},
 		{all + " UNION ALL SELECT NULL, 5", "1 rows have no flow_id or no fct_ns"},
 		{all + " UNION ALL SELECT -7, NULL", "1 rows have no flow_id or no fct_ns"},
 		{all + " UNION ALL SELECT -7, 0", "fct_ns is not above 0 and finite in 1 rows (first: flow_id -7)"},

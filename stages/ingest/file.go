@@ -45,7 +45,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options, out 
 	}
 	if f.Waits > 0 {
 		if stats.Rejects > 0 {
-			return stats, inFile(file, errors.New("column after: flow ids stand in several rows, which one is meant?"))
+			return stats, inFile(file, errors.New("column after: flow ids are in several rows, which one is meant?"))
 		}
 		stats.DependenciesFile = filepath.Join(o.TmpDir, "dependencies.parquet")
 		if err := in.dependencies(ctx, &f, stats.flowsFile, stats.DependenciesFile); err != nil {

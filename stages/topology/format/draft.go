@@ -477,7 +477,7 @@ func (d *draft) members(f tree.Field) iter.Seq2[string, tree.Field] {
 		for i, key := range f.Value.Keys {
 			item := tree.Field{File: f.File, Key: f.Key + "." + key, Value: f.Value.Items[i]}
 			if seen[key] {
-				d.bad(item, "stands there twice")
+				d.bad(item, "is a duplicate key")
 			}
 			seen[key] = true
 			if !yield(key, item) {

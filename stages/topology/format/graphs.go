@@ -46,7 +46,7 @@ func (d *draft) assembleGraph(nodes, edges []graphPart) {
 	for i := range nodes {
 		v := &nodes[i]
 		if byID[v.id] != nil {
-			d.fault(v.at, topology.FaultDoubled, "node %q is there twice", v.id)
+			d.fault(v.at, topology.FaultDoubled, "two nodes have the id %q", v.id)
 			continue
 		}
 		byID[v.id] = v

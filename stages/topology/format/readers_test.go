@@ -299,7 +299,7 @@ func TestGraphML(t *testing.T) {
 		t.Errorf("Bern – Geneva has %d ns, want about 645 us", ns)
 	}
 	for _, c := range []struct{ old, new, want string }{
-		{`target="1"`, `target="7"`, `an edge joins "0" and "7", and there is no such node`}, {`<node id="3">`, `<node id="2">`, `node "2" is there twice`},
+		{`target="1"`, `target="7"`, `an edge joins "0" and "7", and there is no such node`}, {`<node id="3">`, `<node id="2">`, `two nodes have the id "2"`},
 		{"</graph>", "</graf>", "is not XML"},
 	} {
 		l := loadText(
