@@ -146,15 +146,21 @@ func (in *ingestion) checkRejects() error {
 // addFile adds one file to tables records and rejects.
 func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *Source) (err error) {
 	var stats ingest.FileStats
-	var records *lake.Writer
+	var records, rejects *lake.Writer
 	if ingest.MayBeRegular(in.Mappings, s.path) {
 		records, err = in.session.Create(schema.Records, in.place(), in.place().File(schema.Records, int(s.N)))
 		if err != nil {
 			return err
 		}
 		defer records.Abandon()
+		rejects, err = in.session.Create(schema.Rejects, in.place(), in.place().File(schema.Rejects, int(s.N)))
+		if err != nil {
+			return err
+		}
+		defer rejects.Abandon()
 		var regular bool
-		stats, regular, err = ingester.RegularFile(ctx, in.Mappings[0], s.path, s.N, records)
+		stats, regular, err = ingester.RegularFile(ctx, in.Mappings[0], s.path, s.N,
+			ingest.FileTables{Records: records, Rejects: rejects})
 		if !regular {
 			records.Abandon()
 			records = nil
@@ -181,12 +187,18 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 		return err
 	}
 	s.Files = append(s.Files, p)
-	if s.Rejects > 0 {
-		if p, err = in.adopt(schema.Rejects, s.RejectsFile, int(s.N)); err != nil {
-			return err
-		}
-		s.Files = append(s.Files, p)
+	switch {
+	case s.Rejects == 0:
+		return nil
+	case records != nil:
+		p, err = rejects.Commit()
+	default:
+		p, err = in.adopt(schema.Rejects, s.RejectsFile, int(s.N))
 	}
+	if err != nil {
+		return err
+	}
+	s.Files = append(s.Files, p)
 	return nil
 }
 

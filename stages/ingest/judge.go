@@ -323,6 +323,7 @@ const (
 const (
 	noBytes   = "no bytes"
 	offFabric = "an end is off the fabric (--off-fabric)"
+	sameHost  = "src and dst are the same host"
 )
 
 // Reasons of times.
@@ -426,7 +427,7 @@ func (in *Ingester) noteClock(ctx context.Context, w fileWork) error {
 		return err
 	}
 	if w.regular != nil {
-		rows += w.regular.n
+		rows += w.regular.timed
 	}
 	if received > 0 {
 		in.note("reception", w.file, fmt.Sprintf(": %d of %d records have no start that means a time (0, before the year "+

@@ -100,7 +100,7 @@ func (in *Ingester) process(ctx context.Context, w fileWork, stats *FileStats) e
 	stats.Mapping = w.m
 	stats.Rows = w.src.rows
 	if w.regular != nil {
-		stats.Rows += w.regular.n
+		stats.Rows += w.regular.n + w.regular.rejects.n
 	}
 	if stats.Rows == 0 {
 		return errors.New("has no flows")
@@ -112,13 +112,14 @@ func (in *Ingester) process(ctx context.Context, w fileWork, stats *FileStats) e
 		in.note("mapping", w.file, " "+w.m.note[1])
 	}
 	if w.src.rows == 0 {
-		return in.remarkRegular(ctx, w, stats)
+		err := in.remarkRegular(ctx, w, stats)
+		return cmp.Or(err, in.writeRejects(ctx, w, 0, stats))
 	}
 	typed := filepath.Join(w.dir, "typed.parquet")
 	if err := in.judgeStaged(ctx, w, typed, stats); err != nil {
 		return err
 	}
-	stats.RecordsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("records-%d.parquet", w.n))
+	stats.RecordsFile = filepath.Join(in.o.TmpDir, recordsName(w.n))
 	stats.RejectsFile = filepath.Join(in.o.TmpDir, fmt.Sprintf("rejects-%d.parquet", w.n))
 	if err := in.exec(ctx, copyTo(schema.Records, step("records", nil), stats.RecordsFile)); err != nil {
 		return err
@@ -135,8 +136,11 @@ func (in *Ingester) process(ctx context.Context, w fileWork, stats *FileStats) e
 	if err != nil {
 		return err
 	}
-	return in.writeRejects(ctx, w.file, w.src, typedRows, stats)
+	return in.writeRejects(ctx, w, typedRows, stats)
 }
+
+// recordsName is the name of the Parquet file of a source's staged records.
+func recordsName(n int32) string { return fmt.Sprintf("records-%d.parquet", n) }
 
 // judgeStaged creates view judged of the staged rows, and adds the remarks that depend on it. The mapping's
 // rows are left in a Parquet file.
@@ -249,26 +253,31 @@ func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed
 }
 
 // writeRejects writes the rows that are not records: refused, broken, or omitted by a WHERE of the mapping.
-func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource, typed int64, stats *FileStats) error {
-	if stats.Rejects == 0 {
-		return nil
+// typed is the number of staged rows that the mapping yields.
+func (in *Ingester) writeRejects(ctx context.Context, w fileWork, typed int64, stats *FileStats) (err error) {
+	aside := map[string]bool{
+		afterCount: true, afterEnd: true, noBytes: true, offFabric: true, acksAlone: true,
 	}
-	query := step("rejects", values{"file": duckdb.Quote(file), "left_out": typed+src.broken < src.rows,
-		"records": duckdb.ScanParquet(stats.RecordsFile)})
-	if err := in.exec(ctx, copyTo(schema.Rejects, query, stats.RejectsFile)); err != nil {
-		return err
+	staged := ""
+	if stats.Rejects > 0 {
+		staged = stats.RejectsFile
+		if err := in.writeStagedRejects(ctx, w, typed, staged, aside); err != nil {
+			return err
+		}
 	}
-	var err error
-	if stats.Reasons, err = in.reasons(ctx, duckdb.ScanParquet(stats.RejectsFile)); err != nil {
-		return err
+	switch {
+	case w.regular != nil && stats.Rejects+w.regular.rejects.n > 0:
+		stats.Reasons, err = w.regular.writeRejects(ctx, w.file, staged)
+		stats.Rejects += w.regular.rejects.n
+		for i := range w.regular.format.aside {
+			w.regular.format.aside[i].addReasons(aside)
+		}
+		if staged != "" {
+			err = errors.Join(err, os.Remove(staged))
+		}
+	case staged != "":
+		stats.Reasons, err = in.reasons(ctx, duckdb.ScanParquet(staged))
 	}
-	aside := map[string]bool{afterCount: true, afterEnd: true}
-	err = in.each(ctx, "SELECT DISTINCT reason FROM refused WHERE aside", func(rows *sql.Rows) error {
-		var reason string
-		err := rows.Scan(&reason)
-		aside[reason] = true
-		return err
-	})
 	if err != nil {
 		return err
 	}
@@ -279,12 +288,36 @@ func (in *Ingester) writeRejects(ctx context.Context, file string, src rowSource
 			stats.SetAside += r.Rows
 		}
 		if r.Reason == outOfTime {
-			in.note("out of time", file, fmt.Sprintf(": %d rows start over 15 days from %s, the day of the median row, and are "+
-				"rejected; if those are the good ones, the clock of the others is wrong", r.Rows,
+			in.note("out of time", w.file, fmt.Sprintf(": %d rows start over 15 days from %s, the day of the median "+
+				"row, and are rejected; if those are the good ones, the clock of the others is wrong", r.Rows,
 				time.Unix(0, stats.medianDayNS).UTC().Format(time.DateOnly)))
 		}
 	}
-	return in.addUnknown(ctx, stats.Reasons)
+	return in.addUnknown(ctx, w, stats.Reasons)
+}
+
+// addReasons adds the reasons for which rows are not flows by their own account.
+func (c *asideColumn) addReasons(to map[string]bool) {
+	for _, text := range c.texts {
+		to[c.says+text] = true
+	}
+}
+
+// writeStagedRejects writes the staged rows that are not records to a Parquet file of table rejects. It adds
+// the reasons that do not count as faults to aside.
+func (in *Ingester) writeStagedRejects(ctx context.Context, w fileWork, typed int64, file string,
+	aside map[string]bool) error {
+	query := step("rejects", values{"file": duckdb.Quote(w.file), "left_out": typed+w.src.broken < w.src.rows,
+		"records": duckdb.ScanParquet(filepath.Join(in.o.TmpDir, recordsName(w.n)))})
+	if err := in.exec(ctx, copyTo(schema.Rejects, query, file)); err != nil {
+		return err
+	}
+	return in.each(ctx, "SELECT DISTINCT reason FROM refused WHERE aside", func(rows *sql.Rows) error {
+		var reason string
+		err := rows.Scan(&reason)
+		aside[reason] = true
+		return err
+	})
 }
 
 // reasons counts rejects by reason, most frequent first. The example does not depend on the files that
@@ -332,26 +365,73 @@ func hostsRules(address string) (near, all string) {
 }
 
 // addUnknown adds the addresses that are not hosts to the reasons, those with the most bytes first.
-func (in *Ingester) addUnknown(ctx context.Context, reasons []RejectCount) error {
+func (in *Ingester) addUnknown(ctx context.Context, w fileWork, reasons []RejectCount) error {
 	for i := range reasons {
-		r := &reasons[i]
-		column := map[string]string{unknownSrc: "src", unknownDst: "dst"}[r.Reason]
-		if column == "" {
+		end := slices.Index([]string{unknownSrc, unknownDst}, reasons[i].Reason)
+		if end < 0 {
 			continue
 		}
-		query := step("unknown", values{"column": column, "reason": r.Reason, "most": maxUnknown})
-		err := in.each(ctx, query, func(rows *sql.Rows) error {
-			var u UnknownAddress
-			err := rows.Scan(&u.Address, &u.Rows, &u.Bytes)
-			u.Switch = in.book.isSwitch(in.o.Hosts, u.Address)
-			r.Unknown = append(r.Unknown, u)
-			return err
-		})
+		most, err := in.mostUnknown(ctx, w, end)
 		if err != nil {
 			return err
 		}
+		for j := range most {
+			most[j].Switch = in.book.isSwitch(in.o.Hosts, most[j].Address)
+		}
+		reasons[i].Unknown = most
 	}
 	return nil
+}
+
+// mostUnknown returns the addresses of an end that are not hosts. end is 0 for the source and 1 for the
+// destination.
+func (in *Ingester) mostUnknown(ctx context.Context, w fileWork, end int) (most unknownAddresses, err error) {
+	limit := maxUnknown
+	if w.regular != nil {
+		limit = math.MaxInt64
+	}
+	if w.src.rows > 0 {
+		query := step("unknown", values{"column": []string{"src", "dst"}[end],
+			"reason": []string{unknownSrc, unknownDst}[end], "most": limit})
+		err = in.each(ctx, query, func(rows *sql.Rows) error {
+			var u UnknownAddress
+			err := rows.Scan(&u.Address, &u.Rows, &u.Bytes)
+			if w.regular != nil {
+				w.regular.addresses[u.Address].addTo(&u, end)
+			}
+			most.add(u)
+			return err
+		})
+	}
+	if w.regular != nil {
+		for address, a := range w.regular.addresses {
+			u := UnknownAddress{Address: address}
+			a.addTo(&u, end)
+			if u.Rows > 0 {
+				most.add(u)
+			}
+		}
+	}
+	most.cut()
+	return most, err
+}
+
+// unknownAddresses collects the addresses with the most bytes.
+type unknownAddresses []UnknownAddress
+
+func (m *unknownAddresses) add(u UnknownAddress) {
+	*m = append(*m, u)
+	if len(*m) == 50*maxUnknown {
+		m.cut()
+	}
+}
+
+// cut keeps the first maxUnknown addresses.
+func (m *unknownAddresses) cut() {
+	slices.SortFunc(*m, func(a, b UnknownAddress) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Address, b.Address))
+	})
+	*m = (*m)[:min(len(*m), maxUnknown)]
 }
 
 // AddReasons adds up lists of reasons, most rows first.

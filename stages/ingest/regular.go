@@ -481,7 +481,7 @@ var protocolNumbers = func() map[string]int16 {
 }()
 
 // labelOf returns the service and the network of a flow by the labels table, as view judged has them.
-func (b *addressBook) labelOf(src, dst *regularHost, srcPort, dstPort int32) (service, vnet string) {
+func (b *addressBook) labelOf(src, dst *regularAddress, srcPort, dstPort int32) (service, vnet string) {
 	if src.class == 0 && dst.class == 0 {
 		return "", ""
 	}

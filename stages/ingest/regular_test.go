@@ -38,7 +38,6 @@ func (s *rowsSink) Write(batch arrow.Record) error {
 type readBy struct {
 	records, rejects []string
 	stats, notes     string
-	regular          int64 // rows that needed no SQL
 	err              error
 }
 
@@ -46,7 +45,7 @@ type readBy struct {
 func readBoth(t *testing.T, format, text string, o Options) (slow, fast readBy, regular bool) {
 	t.Helper()
 	m, file := writeLog(t, format, text)
-	read := func(by func(in *Ingester, out *rowsSink) (FileStats, error)) (r readBy) {
+	read := func(by func(in *Ingester, out FileTables) (FileStats, error)) (r readBy) {
 		own := o
 		own.TmpDir = t.TempDir()
 		own.Open = parquet.OpenFile
@@ -57,8 +56,8 @@ func readBoth(t *testing.T, format, text string, o Options) (slow, fast readBy, 
 			t.Fatal(err)
 		}
 		defer in.Close()
-		var out rowsSink
-		stats, err := by(in, &out)
+		var out, rejects rowsSink
+		stats, err := by(in, FileTables{&out, &rejects})
 		r.err = err
 		if err != nil {
 			return r
@@ -71,8 +70,7 @@ func readBoth(t *testing.T, format, text string, o Options) (slow, fast readBy, 
 		if stats.RecordsFile != "" {
 			copyRows(schema.Records, stats.RecordsFile, &out)
 		}
-		var rejects rowsSink
-		if stats.Rejects > 0 {
+		if stats.RejectsFile != "" && stats.Rejects > 0 {
 			copyRows(schema.Rejects, stats.RejectsFile, &rejects)
 		}
 		r.records = slices.Sorted(slices.Values(out.rows))
@@ -85,12 +83,11 @@ func readBoth(t *testing.T, format, text string, o Options) (slow, fast readBy, 
 		r.notes = strings.Join(in.Notes(), "\n")
 		return r
 	}
-	slow = read(func(in *Ingester, _ *rowsSink) (FileStats, error) {
+	slow = read(func(in *Ingester, _ FileTables) (FileStats, error) {
 		return in.File(t.Context(), []*Mapping{m}, file, 1)
 	})
-	fast = read(func(in *Ingester, out *rowsSink) (stats FileStats, err error) {
+	fast = read(func(in *Ingester, out FileTables) (stats FileStats, err error) {
 		stats, regular, err = in.RegularFile(t.Context(), m, file, 1, out)
-		fast.regular = int64(len(out.rows))
 		return stats, err
 	})
 	return slow, fast, regular
@@ -161,6 +158,21 @@ func regularTestRow(s *rng.Stream, format string) []any {
 	end := start + s.IntN(100)
 	packets := 1 + s.IntN(9)
 	size := packets * (40 + s.IntN(1400))
+	action := "ACCEPT"
+	switch s.IntN(20) { // rows that are rejected
+	case 0:
+		size = 0
+	case 1, 2:
+		size = packets * (39 + s.IntN(23))
+	case 3:
+		dst = src
+	case 4:
+		dst = 9990 + s.IntN(30)
+	case 5:
+		src = 9990 + s.IntN(2)
+	case 6:
+		action = "REJECT"
+	}
 	date := func(second int, separator string) string {
 		at := time.Unix(int64(second), int64(s.IntN(1000))*1e6).UTC()
 		return at.Format("2006-01-02" + separator + "15:04:05.000")
@@ -168,7 +180,7 @@ func regularTestRow(s *rng.Stream, format string) []any {
 	switch format {
 	case "vpc":
 		return []any{2, 1, "eni", src, dst, s.IntN(70000), 443, 6, packets, size, start, end,
-			"ACCEPT", "OK", "vpc-1"}
+			action, "OK", "vpc-1"}
 	case "nfdump":
 		return []any{date(start, " "), date(end+1, " "), 1.5, src, dst, s.IntN(65536), 53, "UDP", 8 * s.IntN(20),
 			packets, size, 0, 0, s.IntN(3), "10.9.0.1", date(end+2, " ")}
@@ -254,7 +266,10 @@ func TestRegularRowsEqualThoseOfSQL(t *testing.T) {
 	if err := os.WriteFile(labels, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	options := []Options{{}, {SamplingRate: 10}, {Labels: labels}, {Labels: labels, LabelsFirst: true}}
+	options := []Options{
+		{}, {SamplingRate: 10}, {Labels: labels, OffFabric: []string{"10.0.0.0/8"}},
+		{Labels: labels, LabelsFirst: true, OffFabric: []string{"any"}},
+	}
 	for _, format := range slices.Sorted(maps.Keys(regularColumns)) {
 		for i, odd := range []float64{0.001, 0, 0.02, 0.01} {
 			if i > 0 && testing.Short() {
@@ -348,6 +363,36 @@ func TestPlainColumnsOfMappings(t *testing.T) {
 		got := fmt.Sprint(plain["src"], plain["observer"], plain["size_bytes"], plain[reverseBytes])
 		if got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Rows that have only the columns that a format needs are regular. If they were not, the file would be read
+// by SQL.
+func TestRowsWithFewColumnsAreRegular(t *testing.T) {
+	for format, c := range map[string][2]string{
+		"csv":    {"src,dst,size_bytes,start_ns\n", "0,1,900,1769850000000000000\n"},
+		"vpc":    {"srcaddr dstaddr bytes start end\n", "0 1 900 1769850000 1769850001\n"},
+		"nfdump": {"firstSeen,duration,srcAddr,dstAddr,bytes\n", "2026-01-31 09:00:00.250,1.5,0,1,900\n"},
+		"ipfix": {
+			"sourceIPv4Address,destinationIPv4Address,octetDeltaCount,flowStartSeconds\n", "0,1,900,1769850000\n",
+		},
+		"goflow2": {"", `{"src_addr":"0","dst_addr":"1","bytes":900,"TimeFlowStart":1769850000}` + "\n"},
+		"pmacct":  {"", `{"ip_src":"0","ip_dst":"1","bytes":9,"stamp_inserted":"1769850000"}` + "\n"},
+	} {
+		m, file := writeLog(t, format, c[0]+strings.Repeat(c[1], 5000))
+		o := Options{TmpDir: t.TempDir(), Open: parquet.OpenFile, MemoryBytes: 128 << 20}
+		in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var records, rejects rowsSink
+		stats, regular, err := in.RegularFile(t.Context(), m, file, 1, FileTables{&records, &rejects})
+		if err != nil || !regular || stats.Records != 5000 || len(records.rows) != 5000 {
+			t.Errorf("%s: regular %v, %d records, %v", format, regular, stats.Records, err)
+		}
+		if err := in.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

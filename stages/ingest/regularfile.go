@@ -28,12 +28,16 @@ func MayBeRegular(of []*Mapping, file string) bool {
 	return len(of) == 1 && !of[0].foreign && regularFormats[of[0].Name] != nil && !isParquet(file)
 }
 
+// FileTables are where RegularFile writes tables records and rejects.
+type FileTables struct{ Records, Rejects schema.Sink }
+
 // RegularFile reads a source file for which MayBeRegular is true. It does as File does, and gives the same
-// records, rejects, counts and remarks, but writes the records to out. Regular rows, which only have plain
-// numbers, times and known hosts, are read without SQL. Other rows are staged and judged as by File. It
-// reports false if the file or most of its rows are not regular: the caller then discards out and calls File.
+// records, rejects, counts and remarks, but writes records and rejects to out. Regular rows, in which all
+// numbers and times are plain, are read and judged without SQL. Other rows are staged and judged as by File.
+// It reports false if the file or most of its rows are not regular: the caller then discards out and calls
+// File.
 func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n int32,
-	out schema.Sink) (stats FileStats, regular bool, err error) {
+	out FileTables) (stats FileStats, regular bool, err error) {
 	notes := len(in.notes)
 	rows := in.newRegularRows(m, n, out)
 	stats, err = in.regularFile(ctx, fileWork{m: m, file: file, n: n, regular: rows})
@@ -49,12 +53,13 @@ func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n 
 
 func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStats, err error) {
 	rows := w.regular
-	defer func() { err = errors.Join(err, rows.hashes.Close()) }()
+	defer func() { err = errors.Join(err, rows.hashes.Close(), rows.rejects.close()) }()
 	defer rows.b.Release()
 	if err := in.makeDir(&w); err != nil {
 		return stats, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(w.dir)) }()
+	rows.dir = w.dir
 	if w.src, err = in.stageText(ctx, w); err != nil {
 		return stats, err
 	}
@@ -65,49 +70,47 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 		return stats, err
 	}
 	stats.Records += rows.n
-	if stats.RecordsFile == "" {
-		return stats, nil
+	if stats.RecordsFile != "" {
+		err = columns.ForEach(in.o.Open(schema.Records, stats.RecordsFile), rows.out.Records.Write)
+		err = errors.Join(err, os.Remove(stats.RecordsFile))
 	}
-	err = columns.ForEach(in.o.Open(schema.Records, stats.RecordsFile), rows.out.Write)
-	err = errors.Join(err, os.Remove(stats.RecordsFile))
 	stats.RecordsFile = ""
+	stats.RejectsFile = ""
 	return stats, err
 }
 
-// regularRows reads the regular rows of a file. All of them become records.
+// regularRows reads and judges the regular rows of a file.
 type regularRows struct {
 	*Ingester
 	m       *Mapping
 	format  *regularFormat
 	source  int32
-	out     schema.Sink
+	out     FileTables
+	dir     string // of intermediate files
 	none    string // the text that stands for no value
-	hosts   map[string]regularHost
 	times   timeParser
 	objects *flatjson.Reader // of JSON
 	hashes  *extsort.Sorter[rowHash]
-	b       *array.RecordBuilder
+	b       *array.RecordBuilder // of records
+	rejects regularRejects
+	// addresses are those of rows; nil: they may be several nodes, or too many are remembered.
+	addresses map[string]*regularAddress
 	regularLine
 	regularSums
 }
 
 // regularLine is the layout of the last line, and its fields.
 type regularLine struct {
-	layout   regularLayout
-	layoutN  int // number of the header; -1: none yet
-	fields   [][]byte
-	observer []byte
-}
-
-// A regularHost is the host of an address, if it is one, with the class of its labels.
-type regularHost struct {
-	node, class int32
-	isHost      bool
+	layout    regularLayout
+	layoutN   int  // number of the header; -1: none yet
+	separator byte // of fields
+	fields    [][]byte
+	observer  []byte
 }
 
 // regularSums has the values of a file's regular rows that its checks and remarks need.
 type regularSums struct {
-	n           int64
+	n           int64 // records
 	hasIDs      bool
 	single, tcp int64 // records of TCP without a rate: those of one packet, and all with packets
 	stated      int64 // records with a rate
@@ -120,6 +123,7 @@ type regularSums struct {
 
 // regularTimes is what the checks and remarks about the times of a flow log need.
 type regularTimes struct {
+	timed          int64           // rows with times that count
 	days           map[int64]int64 // rows by day of the start
 	lastDay, inDay int64           // the day of the last row, and rows in it that days lacks
 	starts         [256]int64      // rows by the low bits of a hash of the start
@@ -140,10 +144,10 @@ var byHash = extsort.Order[rowHash]{
 	Compare: func(*rowHash, *rowHash) int { return 0 },
 }
 
-func (in *Ingester) newRegularRows(m *Mapping, n int32, out schema.Sink) *regularRows {
+func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regularRows {
 	r := &regularRows{
 		Ingester: in, m: m, format: regularFormats[m.Name], source: n, out: out,
-		hosts: map[string]regularHost{}, hashes: extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
+		addresses: map[string]*regularAddress{}, hashes: extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
 		b:           array.NewRecordBuilder(memory.DefaultAllocator, schema.Records.Arrow()),
 		regularLine: regularLine{layoutN: -1},
 	}
@@ -178,7 +182,7 @@ type regularRecord struct {
 
 // regularEnds are the ends of a record.
 type regularEnds struct {
-	src, dst         regularHost
+	src, dst         *regularAddress
 	srcPort, dstPort int64
 	protocol         int64
 	flowID           int64
@@ -200,6 +204,7 @@ func (r *regularRows) addText(p *lineParser, line []byte, row int64) (taken bool
 			return false, err
 		}
 	}
+	r.separator = p.separator
 	r.fields = splitRegular(line, p.separator, r.fields[:0])
 	if r.m.timed && len(r.fields) == r.layout.width+1 && isTime(string(r.fields[0])) {
 		line = line[len(r.fields[0])+1:]
@@ -239,7 +244,8 @@ func (r *regularRows) setLayout(header []string, number int) error {
 
 // checkShare returns errIrregular if few of the first rows are regular.
 func (r *regularRows) checkShare(row int64) error {
-	if row >= firstRows && r.n < firstRows/2 && 2*r.n < row {
+	taken := r.n + r.rejects.n
+	if row >= firstRows && taken < firstRows/2 && 2*taken < row {
 		return errIrregular
 	}
 	return nil
@@ -247,10 +253,32 @@ func (r *regularRows) checkShare(row int64) error {
 
 // add adds a row of fields if it is regular.
 func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
-	var record regularRecord
-	if !r.isPlain() || !r.parse(&record) || !r.judge(&record) {
+	if !r.isPlain() {
 		return false, r.checkShare(row)
 	}
+	reason := r.asideReason()
+	if reason != "" {
+		if !r.hasClearEnds() {
+			return false, r.checkShare(row)
+		}
+		return true, r.reject(line, row, reason)
+	}
+	var record regularRecord
+	if !r.parse(&record) || !r.isUsual(&record) {
+		return false, r.checkShare(row)
+	}
+	reason = r.reason(&record)
+	if reason == "" && !r.isNear(&record) {
+		return false, r.checkShare(row)
+	}
+	r.hasIDs = r.hasIDs || record.flowID != noNumber
+	if err := r.regularTimes.note(&record); err != nil {
+		return false, err
+	}
+	if reason != "" {
+		return true, r.reject(line, row, reason)
+	}
+	r.label(&record)
 	if err := r.note(&record, line); err != nil {
 		return false, err
 	}
@@ -284,14 +312,6 @@ func (r *regularRows) number(of valueOf, to *int64) (ok bool) {
 
 // isPlain reports whether the row has no value that makes it irregular.
 func (r *regularRows) isPlain() bool {
-	for i := range r.layout.aside {
-		a := &r.layout.aside[i]
-		for _, text := range a.texts {
-			if string(r.fields[a.at]) == text {
-				return false
-			}
-		}
-	}
 	isNone := func(of valueOf) bool {
 		text := r.value(of)
 		return len(text) == 0 || string(text) == "0"
@@ -307,13 +327,15 @@ func (r *regularRows) parse(v *regularRecord) bool {
 }
 
 // parseEnds parses what tells connections apart, and the labels of the row.
-func (r *regularRows) parseEnds(v *regularRecord) (ok bool) {
-	v.src, ok = r.host(r.value(ofSrc))
-	if !ok {
+func (r *regularRows) parseEnds(v *regularRecord) bool {
+	src := r.value(ofSrc)
+	dst := r.value(ofDst)
+	if len(src) == 0 || len(dst) == 0 {
 		return false
 	}
-	v.dst, ok = r.host(r.value(ofDst))
-	if !ok || !r.number(ofSrcPort, &v.srcPort) || !r.number(ofDstPort, &v.dstPort) {
+	v.src = r.address(src)
+	v.dst = r.address(dst)
+	if v.src == nil || v.dst == nil || !r.number(ofSrcPort, &v.srcPort) || !r.number(ofDstPort, &v.dstPort) {
 		return false
 	}
 	if v.srcPort >= allPorts || v.dstPort >= allPorts {
@@ -322,15 +344,15 @@ func (r *regularRows) parseEnds(v *regularRecord) (ok bool) {
 	if !r.number(ofFlowID, &v.flowID) || v.flowID == noNumber && r.layout.at[ofFlowID] != nil {
 		return false
 	}
-	v.protocol = noNumber
-	text := r.value(ofProtocol)
-	if len(text) > 0 {
-		var number int16
-		number, ok = protocolNumber(text)
-		v.protocol = int64(number)
-	}
 	v.labels.service = trimSpaces(r.value(ofService))
 	v.labels.vnet = trimSpaces(r.value(ofVNet))
+	v.protocol = noNumber
+	text := r.value(ofProtocol)
+	if len(text) == 0 {
+		return true
+	}
+	number, ok := protocolNumber(text)
+	v.protocol = int64(number)
 	return ok
 }
 
@@ -423,58 +445,6 @@ func (r *regularRows) observe(v *regularRecord) bool {
 	return true
 }
 
-// host returns the host of an address. It reports false for other addresses.
-func (r *regularRows) host(text []byte) (regularHost, bool) {
-	if len(text) == 0 {
-		return regularHost{}, false
-	}
-	h, known := r.hosts[string(text)]
-	if !known {
-		address := string(text)
-		node, err := r.book.host(address)
-		if err == nil && node >= 0 && r.book.isHosts[node] {
-			h = regularHost{node, r.book.class(address), true}
-		}
-		if len(r.hosts) < maxHosts {
-			r.hosts[address] = h
-		}
-	}
-	return h, h.isHost
-}
-
-// maxHosts is the maximum number of addresses in the cache.
-const maxHosts = 1 << 20
-
-// judge reports whether the row is a record. Other rows are rejected by view judged, which has the reasons.
-func (r *regularRows) judge(v *regularRecord) bool {
-	if v.src.node == v.dst.node || v.bytes <= 0 || v.bytes > maxFlowBytes/v.rate {
-		return false
-	}
-	if v.start.ns > maxStartNS || v.end.ns < v.start.ns || v.end.ns > maxStartNS {
-		return false
-	}
-	if r.m.Records && !v.hasTime() || !r.isNear(v) {
-		return false
-	}
-	if v.protocol == 6 && v.packets >= 0 && v.bytes/40 >= v.packets {
-		most := int64(headerBytes)
-		if slices.Contains(r.value(ofSrc), ':') {
-			most += 20
-		}
-		if v.packets >= v.bytes/most {
-			return false // perhaps ACKs alone
-		}
-	}
-	service, vnet := r.book.labelOf(&v.src, &v.dst, int32(v.srcPort), int32(v.dstPort))
-	if service != "" && (v.labels.service == "" || r.o.LabelsFirst) {
-		v.labels.service = service
-	}
-	if vnet != "" && (v.labels.vnet == "" || r.o.LabelsFirst) {
-		v.labels.vnet = vnet
-	}
-	return true
-}
-
 // isNear reports whether a record is within days of the first one. For others, it depends on the day on which
 // most rows start whether they are out of time.
 func (r *regularRows) isNear(v *regularRecord) bool {
@@ -489,19 +459,26 @@ func (v *regularRecord) hasTime() bool {
 	return v.received.column == "" || v.received.ns >= firstNS && v.start.ns-skewNS <= v.received.ns
 }
 
+// label sets the labels of a record: its own, or those of the labels table.
+func (r *regularRows) label(v *regularRecord) {
+	service, vnet := r.book.labelOf(v.src, v.dst, int32(v.srcPort), int32(v.dstPort))
+	if service != "" && (v.labels.service == "" || r.o.LabelsFirst) {
+		v.labels.service = service
+	}
+	if vnet != "" && (v.labels.vnet == "" || r.o.LabelsFirst) {
+		v.labels.vnet = vnet
+	}
+}
+
 // note adds a record to the sums.
 func (r *regularRows) note(v *regularRecord, line []byte) error {
 	if r.n == 0 {
 		r.nearNS = v.start.ns
 	}
 	r.n++
-	r.hasIDs = r.hasIDs || v.flowID != noNumber
 	r.bytes += float64(v.bytes * v.rate)
 	r.firstNS = min(r.firstNS, v.start.ns)
 	r.lastNS = max(r.lastNS, v.end.ns)
-	if err := r.regularTimes.note(v); err != nil {
-		return err
-	}
 	switch {
 	case v.stated:
 		r.stated++
@@ -521,6 +498,7 @@ func (r *regularRows) note(v *regularRecord, line []byte) error {
 const maxQuarters = 1 << 16
 
 func (t *regularTimes) note(v *regularRecord) error {
+	t.timed++
 	t.starts[(uint64(v.start.ns)*0x9e3779b97f4a7c15)>>56]++
 	day := v.start.ns / dayNS
 	if day != t.lastDay {
@@ -641,7 +619,7 @@ func (r *regularRows) flush() error {
 	if batch.NumRows() == 0 {
 		return nil
 	}
-	return r.out.Write(batch)
+	return r.out.Records.Write(batch)
 }
 
 // mayBeStuck reports whether more than half of the rows of a flow log may have the same start, although they
@@ -650,7 +628,7 @@ func (r *regularRows) flush() error {
 func (r *regularRows) mayBeStuck(rows, alike, firstSeenNS, lastSeenNS int64) bool {
 	alike += slices.Max(r.starts[:])
 	isLong := max(r.lastSeenNS, lastSeenNS)-stuckNS > min(r.firstSeenNS, firstSeenNS)
-	return alike >= stuckRows && 2*alike > r.n+rows && isLong
+	return alike >= stuckRows && 2*alike > r.timed+rows && isLong
 }
 
 // repeats counts the regular rows that are duplicates, and their bytes.

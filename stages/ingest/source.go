@@ -206,6 +206,11 @@ type lineWriter struct {
 	inGroup int   // bytes written to the row group
 }
 
+func newLineWriter(f *os.File) *lineWriter {
+	return &lineWriter{w: parquet.NewGenericWriter[textLine](f, parquet.MaxRowsPerRowGroup(stagedRows),
+		parquet.DataPageStatistics(false))}
+}
+
 // add adds a line. If the text is not UTF-8, the line is broken.
 func (w *lineWriter) add(line []byte, layout int, broken string) error {
 	w.n++
@@ -218,8 +223,13 @@ func (w *lineWriter) add(line []byte, layout int, broken string) error {
 	if broken != "" && len(text) > maxRaw {
 		text = strings.ToValidUTF8(text[:maxRaw], "")
 	}
-	w.rows = append(w.rows, textLine{w.n, text, int32(layout), broken})
-	w.bytes += len(text)
+	return w.put(textLine{w.n, text, int32(layout), broken})
+}
+
+// put adds a row.
+func (w *lineWriter) put(row textLine) error {
+	w.rows = append(w.rows, row)
+	w.bytes += len(row.Line)
 	if len(w.rows) < batchRows && w.bytes < batchBytes {
 		return nil
 	}
@@ -261,8 +271,7 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 		return text, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	w := &lineWriter{w: parquet.NewGenericWriter[textLine](f, parquet.MaxRowsPerRowGroup(stagedRows),
-		parquet.DataPageStatistics(false))}
+	w := newLineWriter(f)
 	r := &lineReader{r: bufio.NewReaderSize(in, 1<<20)}
 	switch {
 	case m.each != nil:

@@ -39,7 +39,7 @@ SELECT l.*, $source AS source,
     WHEN src_off OR dst_off THEN '$off_fabric'
     WHEN src_node IS NULL THEN '$unknown_src'
     WHEN dst_node IS NULL THEN '$unknown_dst'
-    WHEN src_node = dst_node AND NOT computes THEN 'src and dst are the same host'
+    WHEN src_node = dst_node AND NOT computes THEN '$same_host'
     WHEN whole_bytes <= 0 AND NOT computes THEN 'size_bytes is not positive'
     WHEN whole_bytes > $max_bytes THEN 'size_bytes is beyond 2^50'
     WHEN unreadable IS NOT NULL THEN unreadable || ' is not an integer'
