@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -81,9 +82,13 @@ func (in *ingestion) upToDate() bool {
 	return in.report.DamagedFiles == 0 && in.state.Merge.described() && in.damage(in.state.Merge.Files) == nil
 }
 
-// read reads new sources into tables records and rejects. It returns those that the workload has got.
+// read reads new sources into tables records and rejects. It returns those that the workload has got. Objects
+// are read one after another, because the copies of those that wait would fill the disk.
 func (in *ingestion) read(ctx context.Context, ingester *ingest.Ingester, fresh []Source) (
 	added []Source, err error) {
+	if !slices.ContainsFunc(fresh, func(s Source) bool { return s.isObject() }) {
+		return in.readFiles(ctx, ingester, fresh)
+	}
 	dir := filepath.Join(in.session.TmpPath(), "objects")
 	copies, err := newSpool(ctx, in.Store, fresh, dir, cmp.Or(in.SpoolBytes, defaultSpoolBytes))
 	if err != nil {
@@ -101,8 +106,11 @@ func (in *ingestion) read(ctx context.Context, ingester *ingest.Ingester, fresh 
 		if err == nil && isNew {
 			added = append(added, *s)
 		}
-		if err != nil && (ends(ctx, err) || !in.skip(s.File, err)) {
-			return added, err
+		if err != nil {
+			if !in.maySkip(ctx, err) {
+				return added, err
+			}
+			in.skip(s.File, err)
 		}
 		in.Progress.Add(1)
 	}
@@ -125,6 +133,65 @@ func notesOf(ingester *ingest.Ingester, sources []Source) []string {
 		}
 	}
 	return notes
+}
+
+// A reading is the result of reading one file.
+type reading struct {
+	source Source
+	notes  ingest.Notes
+	err    error
+	isDone bool
+}
+
+// readFiles reads files side by side. It returns those that were not skipped, in their order. If several
+// files cannot be read, the error is that of the first one.
+func (in *ingestion) readFiles(ctx context.Context, ingester *ingest.Ingester, files []Source) (
+	added []Source, err error) {
+	readers, err := ingester.Readers(ctx, in.Mappings, len(files))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, readers.Close()) }()
+	idle := make(chan *ingest.Ingester, len(readers.All))
+	for _, reader := range readers.All {
+		idle <- reader
+	}
+	readings := make([]reading, len(files))
+	var failed atomic.Bool
+	err = engine.Parallel(ctx, len(readers.All), len(files), func(ctx context.Context, i int) error {
+		if failed.Load() {
+			return nil
+		}
+		reader := <-idle
+		defer func() { idle <- reader }()
+		r := &readings[i]
+		r.source = files[i]
+		r.source.path = r.source.File
+		r.err = in.addFile(ctx, reader, &r.source)
+		r.notes = reader.TakeNotes()
+		r.isDone = true
+		if r.err != nil && !in.maySkip(ctx, r.err) {
+			failed.Store(true)
+		}
+		in.Progress.Add(1)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range readings {
+		r := &readings[i]
+		ingester.AddNotes(r.notes)
+		switch {
+		case r.err != nil && !in.maySkip(ctx, r.err):
+			return added, r.err
+		case r.err != nil:
+			in.skip(r.source.File, r.err)
+		case r.isDone:
+			added = append(added, r.source)
+		}
+	}
+	return added, ctx.Err()
 }
 
 // noFlows returns the error for a workload whose rows are all rejected, such as the log of an idle interface.

@@ -345,9 +345,10 @@ func (in *ingestion) digestAll(ctx context.Context, files []string) (read []Sour
 	for _, f := range files {
 		digest, err := ingest.Digest(ctx, "flow file", f)
 		if err != nil {
-			if ctx.Err() != nil || !in.skip(f, err) {
+			if !in.maySkip(ctx, err) {
 				return nil, err
 			}
+			in.skip(f, err)
 			continue
 		}
 		info, err := os.Stat(f)
@@ -359,13 +360,14 @@ func (in *ingestion) digestAll(ctx context.Context, files []string) (read []Sour
 	return read, nil
 }
 
-// skip skips a file that cannot be read, if this is allowed. It reports whether it did.
-func (in *ingestion) skip(file string, err error) bool {
-	if !in.SkipDamaged || errors.Is(err, syscall.ENOSPC) || duckdb.IsOutOfMemory(err) {
-		return false
-	}
+// maySkip reports whether a file that cannot be read because of an error may be skipped.
+func (in *ingestion) maySkip(ctx context.Context, err error) bool {
+	return in.SkipDamaged && !ends(ctx, err) && !errors.Is(err, syscall.ENOSPC) && !duckdb.IsOutOfMemory(err)
+}
+
+// skip skips a file that cannot be read.
+func (in *ingestion) skip(file string, err error) {
 	in.report.Skipped = append(in.report.Skipped, SkippedFile{file, err.Error()})
-	return true
 }
 
 // sameMapping returns an error if a source of the workload was read with another mapping of the same name. It

@@ -218,6 +218,56 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// Files that are read side by side give the same data files and remarks as one after the other. With a file
+// that cannot be read, the error and the list of skipped files are the same, too.
+func TestFilesSideBySide(t *testing.T) {
+	d := newTrace(t, 4)
+	d.write(t, "day1.log", vpcHeader+
+		"2 1 eni 10.0.0.9 10.0.0.1 1 443 6 10 5000 1769905000 1769905001 ACCEPT OK\n"+
+		"2 1 eni 10.0.0.1 10.0.0.2 1 443 6 10 5000 1769905000 1769905001 ACCEPT OK")
+	d.write(t, "day4.log", "srcaddr srcaddr dstaddr bytes start end\n1 2 3 4 5 6\n")
+	d.write(t, "day5.log", "srcaddr dstaddr dstaddr bytes start end\n1 2 3 4 5 6\n")
+	var first string
+	for _, workers := range []int{1, 2, 4} {
+		tr := d.trace(0, 1, 2, 3, 4, 5)
+		tr.MaxRejects = 0.5
+		settings := d.settings()
+		settings.Lake = d.path(fmt.Sprintf("lake%d", workers))
+		settings.Workers = workers
+		settings.MemoryBytes = 1 << 30
+		_, err := Ingest(t.Context(), tr, settings)
+		if err == nil || !strings.Contains(err.Error(), "day4.log") {
+			t.Errorf("%d workers: error %v", workers, err)
+		}
+		tr.SkipDamaged = true
+		r, err := Ingest(t.Context(), tr, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := lake.Open(settings.Lake, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := l.ReadManifest(lake.Place{Workload: "days"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := fmt.Sprintln(r.Rows, r.Flows, r.Rejects, r.Notes, r.Skipped)
+		for _, f := range m.Files {
+			found += fmt.Sprintln(f.Path, f.Rows, f.Digest)
+		}
+		if len(r.Notes) == 0 || len(r.Skipped) != 2 || r.Rejects == 0 {
+			t.Errorf("%d workers: %s", workers, found)
+		}
+		if first == "" {
+			first = found
+		}
+		if found != first {
+			t.Errorf("%d workers:\n%s\nwant\n%s", workers, found, first)
+		}
+	}
+}
+
 // Files of several formats form one workload, whether they are ingested at once or one after the other. Each
 // file is read in the format that fits it.
 func TestSeveralFormats(t *testing.T) {

@@ -452,7 +452,8 @@ var sameInAll = values{
 	"header_bytes": headerBytes,
 	"max_bytes":    maxFlowBytes, "max_start_ns": maxStartNS,
 	"first_ns": firstNS, "skew_ns": skewNS, "longest_ns": longestNS, "spread_ns": stuckNS, "least_rows": stuckRows,
-	"no_bytes": noBytes, "off_fabric": offFabric, "same_host": sameHost, "no_start": noStart, "stuck_start": stuckStart,
+	"no_bytes": noBytes, "off_fabric": offFabric, "same_host": sameHost,
+	"no_start": noStart, "stuck_start": stuckStart,
 	"out_of_time": outOfTime, "unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
 }
 

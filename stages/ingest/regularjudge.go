@@ -22,11 +22,11 @@ import (
 	"parsimon/schema/columns"
 )
 
-// A regularAddress is the entry of an address in the book: a host with the class of its labels, or no host.
+// A regularAddress is what the address book says about an address.
 type regularAddress struct {
 	node, class   int32
 	isHost, isOff bool
-	unknown       [2]addressSum // rows that are rejected because this source or this destination is no host
+	unknown       [2]addressSum // rows that are rejected because this source or this destination is not a host
 }
 
 type addressSum struct{ rows, bytes int64 }
@@ -38,7 +38,7 @@ const (
 )
 
 // address returns the entry of an address. It returns nil for an address that may be several nodes or is too
-// long, and for one that is no host if too many are remembered.
+// long, and for one that is not a host if too many are remembered.
 func (r *regularRows) address(text []byte) *regularAddress {
 	a, known := r.addresses[string(text)]
 	if known || len(text) > maxAddressBytes {
@@ -336,8 +336,8 @@ func (m *rejectsMerge) flush() error {
 	return m.out.Write(batch)
 }
 
-// addTo adds the regular rows that are rejected because an end of this address is no host to the staged rows
-// of the address. end is 0 for the source and 1 for the destination.
+// addTo adds the regular rows that are rejected because this address is not a host to the staged rows of the
+// address. end is 0 for the source and 1 for the destination.
 func (a *regularAddress) addTo(u *UnknownAddress, end int) {
 	if a == nil {
 		return
