@@ -172,7 +172,9 @@ func (s *Simulator) Replay(ctx context.Context, links step.Range, in Input, out 
 		return done, err
 	}
 	rows := s.senders
-	places := s.observations.sorter.ByFlow(len(rows), func(i int) (int64, int16) { return rows[i].FlowRow, 0 })
+	places := s.observations.sorter.ByFlow(len(rows), func(i int) (int64, int16) {
+		return rows[i].FlowRow, 0
+	})
 	return done, tables.SenderFCTs.WriteOrdered(out, rows, places, nil)
 }
 
