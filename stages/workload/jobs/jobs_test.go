@@ -115,7 +115,7 @@ func within(t *testing.T, what string, got int64, want float64) {
 func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 	p := starParams()
 	one := func(n float64, bytes int64, bothWays bool) float64 { return n * transferNS(&p, bytes, bothWays) }
-	const s = 8 * 3600 * 9000 // bytes
+	const s = 8 * 3600 * 900 // bytes
 	for _, c := range []struct {
 		kind, algorithm string
 		ranks           int
@@ -157,7 +157,7 @@ func TestCollectivesTakeWhatFormulasSay(t *testing.T) {
 // of a block are on the same switch. They cross from block to block at the first and the last host.
 func TestChunksAndChannels(t *testing.T) {
 	p := starParams()
-	const s = 8 * 3600 * 9000 // bytes
+	const s = 8 * 3600 * 900 // bytes
 	run := func(c jobs.Collective, ranks int) (int64, int) {
 		ends, transfers := star(t,
 			&jobs.Job{Hosts: hostList(ranks), Iterations: 1, Steps: []jobs.Step{{Collective: &c}}}, p)
