@@ -229,7 +229,8 @@ func TestBoundsOfDependencies(t *testing.T) {
 		t.Errorf("%v, %v", d.bounds, err)
 	}
 	// Flow 0 has a dependency, and so have all others.
-	d, err = newDependencies(dependencies(t, dependency{0, 2, 0}, dependency{1, 2, 0}, dependency{2, 1, 0}), 3)
+	d, err = newDependencies(dependencies(t, dependency{0, 1, 0}, dependency{1, 3, 0}, dependency{2, 3, 0},
+		dependency{3, 2, 0}), 4)
 	if err != nil || d.bounds[0] != (dependencyBounds{1, 1}) {
 		t.Errorf("%v, %v", d.bounds, err)
 	}

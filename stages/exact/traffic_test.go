@@ -175,6 +175,26 @@ func TestFlowsWithoutAPath(t *testing.T) {
 	}
 }
 
+// The latest end counts from the first flow that has a path. After 10 µs, 100 packets have not arrived.
+func TestEndAfterFlowsWithoutAPath(t *testing.T) {
+	const start = 1_000_000
+	n := topologytest.SmallNetwork(t)
+	if err := n.Fail(2, 4); err != nil {
+		t.Fatal(err)
+	}
+	m := methodtest.DCTCP(t, n)
+	m.Unreachable = step.CountUnreachable
+	flows := methodtest.Table(methodtest.FlowRecord(smallFlow(1, 2, 1000, 5)))
+	flows.Records = append(flows.Records, methodtest.FlowRecord(smallFlow(2, 0, 100_000, start)))
+	left := 0
+	_, err := Simulate(t.Context(), m, flows.Read(), Options{EndNS: start + 10_000}, Tables{
+		FCTs: &tables.Memory{}, Left: func(f LeftFlow) { left += int(f.FlowID) },
+	})
+	if err != nil || left != 2 {
+		t.Errorf("flow %d is left, %v", left, err)
+	}
+}
+
 // The simulation ends when the flows that count have finished. Results are passed on in batches of 4,096
 // flows. The flow of 10 MB does not count: its remaining packets would take milliseconds.
 func TestEndsWithTheFlowsThatCount(t *testing.T) {
