@@ -74,9 +74,10 @@ notebooks: build ## run the notebooks; the results are in .cache/pictures
 	@mkdir -p .cache/pictures
 	@.ci/notebooks $(BIN)/parsimon .cache/pictures
 
-publish-readers: build publish ## read published tables with pyiceberg, polars and DuckDB (ARGS=s3: also on a local S3 server)
-	@.ci/setup-readers && .ci/setup-s3
-	@.ci/publish-readers $(BIN) .cache/published $(ARGS)
+publish-readers: build publish s3 ## published tables by pyiceberg, polars and DuckDB, and three nights that are killed
+	@.ci/setup-readers
+	@.ci/publish-readers $(BIN) .cache/published
+	@.cache/readers/venv/bin/python .ci/nights $(BIN) .cache/nights
 
 flink: ## install Java, Maven and the jars that the tests on Flink need
 	@.ci/setup-flink $(FLINK)

@@ -1,4 +1,5 @@
-"""A night in Airflow (2.4 or later): ingest yesterday's flow logs, estimate, remove what is old; then check gates.
+"""A night in Airflow (2.4 or later): ingest yesterday's flow logs, estimate, remove what is old, publish; then
+check gates.
 
 Gates are a task of their own without retries, since a failed gate stays one. The estimate is tried again, and continues
 where it stopped.
@@ -11,10 +12,11 @@ from airflow.operators.bash import BashOperator
 
 ENV = {
     "LAKE": "/lake",
-    "LOGS": "/logs",
-    "TOPOLOGY": "/etc/parsimon/cables.csv",
-    "HOSTS": "/etc/parsimon/hosts.csv",
-    "LABELS": "/etc/parsimon/labels.csv",
+    "LOGS": "s3://logs/AWSLogs/*/vpcflowlogs/*/{YEAR}/{MONTH}/{DAY}/*.gz",
+    "TOPOLOGY": "s3://network/cables.csv",
+    "HOSTS": "s3://network/hosts.csv",
+    "LABELS": "s3://network/labels.csv",
+    "PUBLISH": "s3://company/parsimon",
 }
 
 with DAG(

@@ -202,6 +202,7 @@ func fetch(ctx context.Context, args []string, to outputs) error {
 	if len(args) != 0 || into == "" {
 		return usageError{errors.New("give --into DIR")}
 	}
+	signal.Ignore(syscall.SIGPIPE) // if parsimon is killed, the copies are removed all the same
 	buckets := &sources.Buckets{}
 	service := sources.NewService(ctx, buckets)
 	err = service.Serve(os.Stdin, to.answer)
