@@ -18,7 +18,7 @@ type CounterKind int
 // The kinds of counters.
 const (
 	Cumulative  CounterKind = iota // since the interface was started, as SNMP has them
-	PerInterval                    // since the row before of the same port
+	PerInterval                    // since the previous row of the same port
 )
 
 // CounterKinds are the names of the kinds, by CounterKind.

@@ -88,7 +88,7 @@ func TestTimesOfCounters(t *testing.T) {
 	}
 }
 
-// Counters of the wrong kind, or without a usable row, are an error, not a comparison with nonsense.
+// Counters of the wrong kind, or without a usable row, are an error.
 func TestCountersThatSayNothingAreAnError(t *testing.T) {
 	n := topologytest.SmallNetwork(t)
 	l := n.Links[0]

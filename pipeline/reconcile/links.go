@@ -79,9 +79,9 @@ type Links struct {
 	Worst        []Link `json:"worst_links"`
 	Earlier      []Link `json:"earlier_links,omitempty"`
 	EarlierLinks int    `json:"links_with_earlier_bytes"`
-	// Differ are the links with the largest differences between the log and the counters, of those that differ
-	// by more than counterDifference; DifferLinks counts them. Counted has the bytes of all links in slots that
-	// the counters cover. All are empty without counters.
+	// DifferLinks is the number of links whose bytes in the log and in the counters differ by more than
+	// counterDifference. Differ are those with the largest differences. Counted has the bytes of all links in
+	// slots that the counters cover. All are empty without counters.
 	Differ      []CountedLink `json:"links_that_differ,omitempty"`
 	DifferLinks int           `json:"links_that_differ_count"`
 	Counted     CountedLink   `json:"counted"`
@@ -98,7 +98,7 @@ type CountedLink struct {
 	ns      int64  // length of the slots
 }
 
-// Difference returns the bytes of the log relative to those that were counted, less 1.
+// Difference returns the ratio of the bytes of the log to the counted bytes, minus 1.
 func (c *CountedLink) Difference() float64 { return float64(c.Log)/float64(c.Counted) - 1 }
 
 // differs reports whether the log and the counters differ by more than counterDifference of the counted

@@ -292,7 +292,7 @@ func (v *validateVerb) declare(f *pflag.FlagSet) {
 		"--truth log: CSV `file` of interface counters (time, device, port, bytes), compared with the log by link")
 	parse(f, &v.counters.Kind, parseCounterKind, flagSpec{
 		name: "counter-bytes", kind: "cumulative|interval",
-		usage: "bytes of a row of counters: cumulative, as in SNMP, or of the interval since the row before of " +
+		usage: "bytes of a row of counters: cumulative, as in SNMP, or of the interval since the previous row of " +
 			"the port",
 	})
 	_ = f.SetAnnotation("counter-bytes", choicesKey, reconcile.CounterKinds) // the flag is declared
