@@ -169,6 +169,8 @@ func TestDCTCPWindowReducesOnce(t *testing.T) {
 	step("a loss of that window", TCPAck{AckedBytes: 4000, SentBytes: 12_000, DeliveredBytes: 1000, Lost: true}, 5000, true)
 	step("a mark in recovery", TCPAck{AckedBytes: 6000, SentBytes: 13_000, Marked: true}, 5000, true)
 	step("its end: the mark is of before", TCPAck{AckedBytes: 12_000, SentBytes: 16_000, Marked: true}, 5000, false)
+	again := TCPAck{AckedBytes: 12_000, SentBytes: 16_000, Duplicate: true, Marked: true}
+	step("after it, a mark of the same data", again, 5000, false)
 	step("a mark of the next window", TCPAck{AckedBytes: 13_000, SentBytes: 17_000, Marked: true}, 2500, false)
 	step("and of the one after, at its end", TCPAck{AckedBytes: 18_000, SentBytes: 40_000, Marked: true}, 2000, false)
 	step("a loss of the one after that", TCPAck{AckedBytes: 42_000, SentBytes: 62_000, Marked: true, Lost: true}, 10_000, true)
