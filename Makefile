@@ -133,13 +133,14 @@ sampling-test: ## estimates from windows: coverage, changes by common windows, a
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := paper loads independent-coverage accuracy own-accuracy constants honesty held-out bench-kernel bench-run bench-exact forecast
+MEASUREMENTS := paper loads lengths independent-coverage accuracy own-accuracy constants honesty held-out bench-kernel bench-run bench-exact forecast
 .PHONY: $(MEASUREMENTS)
 .PHONY: pictures
 pictures:
 	@.ci/setup-notebooks
 paper: pictures ## the paper's evaluation again: datasets/PAPER.md (a night, ARGS=--short 15 minutes; a new start goes on)
 loads: ## the load of the busiest link of the shipped scenarios, asked and drawn
+lengths: ## the error of independent by the length of the workload, 0.1 to 10 s
 independent-coverage: ## 95% intervals of independent, over 200 drawn workloads of five kinds
 accuracy: ## estimators against ns-3 on the shared scenarios (needs ../shared)
 own-accuracy: ## estimators against --exact on the shipped scenarios

@@ -49,8 +49,9 @@ func measurements() []measurement {
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
 			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
 		{"loads", "SCENARIO", "the load of the busiest link of the shipped scenarios, asked and drawn", shippedLoads},
+		{"lengths", "MILLISECONDS", "the error of independent by the length of the workload", measureLengths},
 		{"independent-coverage", "", "95% intervals of independent, over drawn workloads of five kinds", measureCoverage},
-		{"paper", "", "the paper's evaluation again, with the truth beside; it goes on where it was " +
+		{"paper", "ITEM", "the paper's evaluation again, with the truth beside; it goes on where it was " +
 			"interrupted", repeatPaper},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
@@ -81,9 +82,10 @@ func command(ctx context.Context, args []string) (err error) {
 		"programs")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
-	flags.StringVar(&b.records, "records", ".cache/paper", "of paper: folder of what is measured already")
-	flags.Float64Var(&b.minutes, "minutes", 0, "of paper: begin no item after N minutes (0: no limit, "+
-		"but 15 with --short)")
+	flags.StringVar(&b.records, "records", ".cache/measured", "of paper and lengths: folder of what is measured "+
+		"already")
+	flags.Float64Var(&b.minutes, "minutes", -1, "of paper and lengths: begin no run after N minutes; 0 only writes the page "+
+		"(default: no limit, 15 with --short)")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -93,7 +95,7 @@ func command(ctx context.Context, args []string) (err error) {
 		return nil
 	}
 	b.args = flags.Args()[1:]
-	if b.short && b.minutes == 0 {
+	if b.short && b.minutes < 0 {
 		b.minutes = 15
 	}
 	for _, m := range measurements() {
@@ -148,9 +150,10 @@ type bench struct {
 	program, shared string
 	short, write    bool
 	args            []string
-	records         string   // of the paper
-	minutes         float64  // time after which the paper begins nothing; 0: no limit
-	missing         []string // sections that the paper omits without the shared folder
+	records         string    // folder of what is measured already
+	until           time.Time // no run begins later; zero: no limit
+	minutes         float64   // after which no run begins; negative: no limit
+	missing         []string  // sections that the paper omits without the shared folder
 
 	tmp       string
 	out       strings.Builder // the Markdown that was printed
@@ -308,6 +311,7 @@ type estimate struct {
 type slowdowns struct {
 	SizeBin string `json:"size_bin"`
 	Service string
+	Flows   int64
 	P50     float64
 	P90     float64
 	P99     float64

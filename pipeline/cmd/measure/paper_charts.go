@@ -91,7 +91,7 @@ func cumulative(values []float64, labels point) (points []point) {
 func tailChart(r *paperRecord) chart {
 	var data []point
 	for _, way := range r.Item.Ways {
-		for bin, tail := range r.Estimates[way].Tails {
+		for bin, tail := range r.Runs[way][0].Estimate.Tails {
 			for i, x := range tail {
 				data = append(data, point{"way": way, "size": bin, "slowdown": x, "share": tailQuantiles[i]})
 			}
@@ -128,7 +128,7 @@ func parkingChart(records []*paperRecord) chart {
 	for _, r := range records {
 		names = append(names, r.Item.Name)
 		for _, way := range r.Item.Ways {
-			for i, x := range r.Estimates[way].Tails["all"] {
+			for i, x := range r.Runs[way][0].Estimate.Tails["all"] {
 				data = append(data, point{"way": way, "size": r.Item.Name, "slowdown": x, "share": tailQuantiles[i]})
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,24 +38,32 @@ func (p *paper) introduction(ctx context.Context) {
 	if p.short {
 		command += " ARGS=--short"
 	}
-	p.printf("# The paper's evaluation again\n\nWritten by `%s`. %s The program: %s.\n", command, p.provenance(ctx),
-		p.program)
+	p.printf("# The paper's evaluation again\n\nWritten by `%s`. %s The program: %s.\n", command,
+		p.provenance(ctx), strings.Join(p.programs(), "; "))
 	p.text("intro")
-	left := map[string]int{}
-	for _, item := range p.items {
-		if p.records[item.Section+"/"+item.Name] == nil {
-			left[item.Section]++
-		}
-	}
+	p.text("rule")
+	p.printf("%d of %d items are measured. At the end of each section are those that are not.", len(p.records),
+		len(p.items))
 	if p.short {
 		p.text("short")
-	}
-	for _, section := range slices.Sorted(maps.Keys(left)) {
-		p.printf("Not measured yet: %d of the items `%s`.", left[section], section)
 	}
 	for _, what := range p.missing {
 		p.printf("Left out, because the folder --shared is not there: %s.", what)
 	}
+}
+
+// programs returns the programs that made the runs, with their commits. All have the same version of the
+// method.
+func (p *paper) programs() []string {
+	found := map[string]bool{}
+	for _, r := range p.records {
+		for _, runs := range r.Runs {
+			for _, run := range runs {
+				found[run.Program] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 //go:embed paper.txt
@@ -75,28 +84,118 @@ func (p *paper) text(name string) {
 	}
 }
 
-// section begins a section of paper.txt, and returns the records of its items.
+// section begins a section of paper.txt, names the items that are not measured, and returns the records of
+// the others.
 func (p *paper) section(text, items string) (records []*paperRecord) {
 	p.text(text)
+	why := map[string][]string{} // names of items without a record, by reason
 	for _, item := range p.items {
-		r := p.records[item.Section+"/"+item.Name]
-		if r != nil && item.Section == items {
-			records = append(records, r)
+		if item.Section != items {
+			continue
 		}
+		r := p.records[item.key()]
+		if r == nil {
+			why[p.left[item.key()]] = append(why[p.left[item.key()]], "`"+strings.ReplaceAll(item.Name, "~", ":")+"`")
+			continue
+		}
+		records = append(records, r)
 	}
-	if len(records) == 0 {
-		p.printf("Not measured in this form.")
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		p.printf("\nNot measured (%s): %s.", cmp.Or(reason, "`make paper ARGS="+items+"` measures them"),
+			strings.Join(why[reason], ", "))
+	}
+	if len(records) > 0 && len(why) > 0 {
+		p.printf("")
 	}
 	return records
 }
 
-// errorOf returns the error of an estimate relative to exact, or to ns-3 if the record has that reference.
-func (r *paperRecord) errorOf(way, bin string) percentiles {
-	e := r.Estimates[way]
-	if e.Errors != nil {
-		return e.Errors[bin]
+// errorsOf returns the errors of a kind of estimate for a group of flows, one for each draw. They are
+// relative to exact, or to ns-3 if the item has that reference.
+func (r *paperRecord) errorsOf(way, group string, of grouping) (all []percentiles) {
+	for i, run := range r.Runs[way] {
+		if run.Estimate.Errors != nil {
+			all = append(all, run.Estimate.Errors[group])
+			continue
+		}
+		all = append(all, relative(of(run.Estimate)[group], of(r.Runs[byExact][i].Estimate)[group]))
 	}
-	return relative(e.Sizes[bin], r.Estimates[byExact].Sizes[bin])
+	return all
+}
+
+// errorOf returns the mean of the errors over the draws, of flows of a size bin.
+func (r *paperRecord) errorOf(way, bin string) percentiles {
+	return meanOf(r.errorsOf(way, bin, paperEstimate.bySize))
+}
+
+// p99Errors returns the errors of p99 of the draws, of flows of a size bin.
+func (r *paperRecord) p99Errors(way, bin string) []float64 {
+	return at(r.errorsOf(way, bin, paperEstimate.bySize), 2)
+}
+
+// truth returns the mean of the true percentiles over the draws.
+func (r *paperRecord) truth(group string, of grouping) percentiles {
+	var all []percentiles
+	for _, run := range r.Runs[byExact] {
+		all = append(all, of(run.Estimate)[group])
+	}
+	return meanOf(all)
+}
+
+// maxLoad is the mean load of the busiest link over the draws, and top10 that of the busiest tenth.
+func (r *paperRecord) maxLoad() float64 {
+	return r.meanRun(func(run paperRun) float64 { return run.MaxLoad })
+}
+func (r *paperRecord) top10() float64 {
+	return r.meanRun(func(run paperRun) float64 { return run.Top10Load })
+}
+
+func (r *paperRecord) meanRun(of func(paperRun) float64) float64 {
+	var values []float64
+	for _, run := range r.Runs[r.Item.Ways[0]] {
+		values = append(values, of(run))
+	}
+	return mean(values)
+}
+
+// flows is the number of flows of the first draw.
+func (r *paperRecord) flows() int64 { return r.Runs[r.Item.Ways[0]][0].Flows }
+
+// settled says which length the rule gave, and how much the truth deviates.
+func (r *paperRecord) settled() string {
+	if r.Item.Given {
+		return "given flows"
+	}
+	return fmt.Sprintf("%d draws of %v, true p99 ±%s", len(r.Draws.Seeds), r.Draws.Length,
+		share(r.Deviation.share))
+}
+
+// at returns one of the four percentiles.
+func at(all []percentiles, quantile int) (values []float64) {
+	for _, p := range all {
+		values = append(values, p[quantile])
+	}
+	return values
+}
+
+func meanOf(all []percentiles) (m percentiles) {
+	for q := range m {
+		m[q] = mean(at(all, q))
+	}
+	return m
+}
+
+// drawnErrors prints mean errors of four percentiles, and the standard error of p99.
+func drawnErrors(all []percentiles) string {
+	text := meanOf(all).String()
+	if len(all) > 1 {
+		text += fmt.Sprintf(" (p99 ±%.1f%%)", 100*math.Sqrt(variance(at(all, 2))/float64(len(all))))
+	}
+	return text
+}
+
+func (p percentiles) slowdowns() string {
+	return fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", p[0], p[1], p[2], p[3])
 }
 
 func relative(estimate, truth percentiles) (errors percentiles) {
@@ -122,8 +221,8 @@ func spread(values []float64) string {
 			within++
 		}
 	}
-	at := func(q float64) float64 { return v[min(len(v)-1, int(q*float64(len(v))))] }
-	return fmt.Sprintf("%s (%s to %s), %s within 10%%", percent(at(0.5)), percent(v[0]), percent(v[len(v)-1]),
+	median := v[min(len(v)-1, len(v)/2)]
+	return fmt.Sprintf("%s (%s to %s), %s within 10%%", percent(median), percent(v[0]), percent(v[len(v)-1]),
 		share(float64(within)/float64(len(v))))
 }
 
@@ -172,8 +271,8 @@ func (p *paper) sensitivitySection(ctx context.Context) {
 	}
 	ways := []string{paperParsimon, byIndependent, byClustered, byFlow}
 	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, "+
-		"oversubscription and "+
-		"load. Median error of p99 (least to greatest), and how many are within 10%%:", len(all))
+		"oversubscription and load. Median error of p99 (least to greatest), and how many are within 10%%:",
+		len(all))
 	p.header(append([]string{"load asked", "scenarios"}, ways...)...)
 	for _, r := range loadRanges {
 		name := r.name
@@ -183,6 +282,7 @@ func (p *paper) sensitivitySection(ctx context.Context) {
 		p.errorRow(name, in, ways)
 	}
 	p.errorRow("all", all, ways)
+	p.agreementTable(all)
 	p.errorPictures(ctx, all, ways)
 	p.parameterTable(all, ways)
 	p.worstTable(all)
@@ -257,8 +357,7 @@ func (p *paper) parameterTable(all []comparedScenario, ways []string) {
 }
 
 func (p *paper) worstTable(all []comparedScenario) {
-	p.printf("\nThe five scenarios with the greatest errors of our `independent` (the paper's five: four with matrix A, " +
-		"all with WebServer sizes and 4-to-1, at loads of 66%% to 78%%):")
+	p.text("worst")
 	p.header("id", "load asked", "matrix", "sizes", "oversubscription", "σ", "independent", "the paper's",
 		"flow")
 	byError := slices.SortedFunc(slices.Values(all), func(a, b comparedScenario) int {
@@ -270,17 +369,76 @@ func (p *paper) worstTable(all []comparedScenario) {
 	}
 }
 
-func (p *paper) scenarioTable(all []comparedScenario) {
-	p.printf("\n<details><summary>Scenario by scenario</summary>\n\nColumn asked is the load asked for the " +
-		"busiest link. The next two are the loads of the paper's draw and of ours, without headers.")
-	p.header("id", "matrix", "sizes", "σ", "oversubscription", "asked", "paper's", "ours", "paper's error",
-		"paper's, clustered", "independent", "clustered", "flow")
+// pools returns the variances of the error of independent between draws, by range of load.
+func pools(all []comparedScenario) map[string]*pool {
+	of := map[string]*pool{}
 	for _, s := range all {
-		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, share(s.asked), share(s.load), share(s.MaxLoad),
-			percent(s.independent), percent(s.clustered), percent(s.p99(byIndependent)), percent(s.p99(byClustered)),
-			percent(s.p99(byFlow)))
+		name := loadRange(s.asked)
+		if of[name] == nil {
+			of[name] = &pool{}
+		}
+		of[name].add(s.p99Errors(byIndependent, "all"))
 	}
-	p.printf("\n</details>")
+	return of
+}
+
+// agrees compares independent with the paper's Parsimon.
+func (s comparedScenario) agrees(of map[string]*pool) verdict {
+	return of[loadRange(s.asked)].against(s.p99Errors(byIndependent, "all"), s.independent, s.independent)
+}
+
+// why says what is known about a difference from the paper.
+func (s comparedScenario) why(v verdict) string {
+	switch {
+	case v != differs:
+		return ""
+	case abs(s.top10()/s.topLoad-1) > loadTolerance:
+		return fmt.Sprintf("the busiest tenth of the links has a load of %s, in the paper %s", share(s.top10()),
+			share(s.topLoad))
+	}
+	return "not known: the loads are the paper's"
+}
+
+// agreementTable says how many scenarios agree with the paper, and what the sampling error is.
+func (p *paper) agreementTable(all []comparedScenario) {
+	p.text("agreement")
+	p.header("load asked", "scenarios", "sampling error", "agree", "differ")
+	of := pools(all)
+	for _, r := range loadRanges {
+		if of[r.name] == nil {
+			continue
+		}
+		var count, agree, differ int
+		for _, s := range all {
+			if loadRange(s.asked) != r.name {
+				continue
+			}
+			count++
+			switch s.agrees(of) {
+			case agrees:
+				agree++
+			case differs:
+				differ++
+			}
+		}
+		p.row(r.name, count, fmt.Sprintf("±%.1f%%", 100*of[r.name].margin(drawsCount)), agree, differ)
+	}
+}
+
+func (p *paper) scenarioTable(all []comparedScenario) {
+	p.text("scenarios")
+	p.header("id", "matrix", "sizes", "σ", "oversubscription", "length, s", "busiest link", "busiest tenth",
+		"true p99", "the paper's", "independent", "agrees?", "why not",
+		"the paper's, clustered", "clustered", "flow")
+	of := pools(all)
+	for _, s := range all {
+		v := s.agrees(of)
+		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, s.Draws.Length.Seconds(),
+			share(s.load)+", "+share(s.maxLoad()), share(s.topLoad)+", "+share(s.top10()),
+			fmt.Sprintf("%.1f", s.truth("all", paperEstimate.bySize).p99()), percent(s.independent),
+			sampledError(s.p99Errors(byIndependent, "all")), v, s.why(v), percent(s.clustered),
+			percent(s.p99(byClustered)), percent(s.p99(byFlow)))
+	}
 }
 
 func (p *paper) ns3Section() {
@@ -296,9 +454,9 @@ func (p *paper) ns3Section() {
 		published[s.name] = s.beside
 	}
 	for _, r := range records {
-		cells := []any{r.Item.Name, share(r.MaxLoad)}
+		cells := []any{r.Item.Name, share(r.maxLoad())}
 		for _, way := range allWays {
-			if _, measured := r.Estimates[way]; measured {
+			if _, measured := r.Runs[way]; measured {
 				cells = append(cells, r.errorOf(way, "all"))
 			} else {
 				cells = append(cells, "–")
@@ -306,39 +464,69 @@ func (p *paper) ns3Section() {
 		}
 		p.row(append(cells, cmp.Or(published[r.Item.Name], "–"))...)
 	}
-	p.printf("\n`exact` stands for ns-3 on the rest of this page: where the two differ here, errors elsewhere are " +
-		"uncertain by as much.")
+	p.text("ns3-end")
 }
 
 func (p *paper) detailSection(ctx context.Context) {
-	records := p.section("detail", "detail")
-	for _, r := range records {
-		p.printf("Ours, %d flows; busiest link %s, top 10%% %s:", r.Flows, share(r.MaxLoad), share(r.Top10Load))
+	for _, r := range p.section("detail", "detail") {
+		p.printf("Ours, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(), share(r.maxLoad()),
+			share(r.top10()))
 		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
+		p.againstPaper(r, "all", 0.1, 0.1)
 		p.draw(ctx, "detail", "Tails of slowdown by flow size", tailChart(r))
 	}
 }
 
-func (e paperEstimate) bySize() map[string]percentiles    { return e.Sizes }
-func (e paperEstimate) byService() map[string]percentiles { return e.Services }
+// againstPaper says whether the error of independent at p99 agrees with the paper's, which is between lo and
+// hi.
+func (p *paper) againstPaper(r *paperRecord, bin string, lo, hi float64) {
+	var of pool
+	errors := r.p99Errors(byIndependent, bin)
+	of.add(errors)
+	p.printf("\nDoes `independent` agree with the paper's Parsimon (%s at p99)? %s: %s, sampling error ±%.1f%%.",
+		errorRange(lo, hi), of.against(errors, lo, hi), sampledError(errors), 100*of.margin(len(errors)))
+}
 
-// estimateTable prints percentiles of the reference, and the errors of the estimates, by size or by service.
+func errorRange(lo, hi float64) string {
+	if lo == hi {
+		return percent(lo)
+	}
+	return percent(lo) + " to " + percent(hi)
+}
+
+// estimateTable prints percentiles of the truth, and the errors of the estimates, by size or by service.
 func (p *paper) estimateTable(r *paperRecord, groups []string,
-	of func(paperEstimate) map[string]percentiles) {
+	of grouping) {
 	head := []string{"", "`exact`: p50 / p90 / p99 / p99.9"}
 	head = append(head, r.Item.Ways[1:]...)
 	p.header(head...)
 	for _, group := range groups {
-		truth, measured := of(r.Estimates[byExact])[group]
-		if !measured {
+		truth := r.truth(group, of)
+		if truth.p99() == 0 {
 			continue
 		}
-		cells := []any{group, fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", truth[0], truth[1], truth[2], truth[3])}
+		cells := []any{group, truth.slowdowns()}
 		for _, way := range r.Item.Ways[1:] {
-			cells = append(cells, relative(of(r.Estimates[way])[group], truth))
+			cells = append(cells, drawnErrors(r.errorsOf(way, group, of)))
 		}
 		p.row(cells...)
 	}
+}
+
+// middleBin is a size bin of the paper that the lake divides.
+const middleBin = "10 KB-1 MB"
+
+// paperTransports has the errors of p99 in the paper, by transport and load, and by size.
+var paperTransports = map[string][3]float64{
+	"dctcp-45":  {0.014, 0.092, 0.159},
+	"timely-45": {0.040, 0.179, 0.137},
+	"dcqcn-45":  {0.059, 0.116, 0.128},
+	"dctcp-56":  {0.028, 0.092, 0.146},
+	"timely-56": {0.081, 0.200, 0.113},
+	"dcqcn-56":  {0.076, 0.146, 0.122},
+	"dctcp-67":  {0.138, 0.113, 0.136},
+	"timely-67": {0.133, 0.182, 0.050},
+	"dcqcn-67":  {0.180, 0.152, 0.136},
 }
 
 func (p *paper) transportsSection() {
@@ -346,25 +534,41 @@ func (p *paper) transportsSection() {
 	if len(records) == 0 {
 		return
 	}
-	p.printf("Ours, error of p99 by size (%s):", strings.Join(sizeBins, " / "))
-	p.header("transport and load", byIndependent, byFlow)
+	bins := [3]string{"<10 KB", middleBin, ">1 MB"}
+	var pools [3]pool
 	for _, r := range records {
-		cells := []any{r.Item.Name}
-		for _, way := range []string{byIndependent, byFlow} {
-			var text []string
-			for _, bin := range sizeBins {
-				text = append(text, percent(r.errorOf(way, bin).p99()))
-			}
-			cells = append(cells, strings.Join(text, " / "))
+		for i, bin := range bins {
+			pools[i].add(r.p99Errors(byIndependent, bin))
+		}
+	}
+	p.printf("Ours, error of p99 by size (%s):", strings.Join(bins[:], " / "))
+	p.header("transport and load", "workload", "true p99", "the paper's", byIndependent, "agrees?", byFlow)
+	for _, r := range records {
+		var truths, theirs, ours, verdicts, flows []string
+		for i, bin := range bins {
+			paper := paperTransports[r.Item.Name][i]
+			errors := r.p99Errors(byIndependent, bin)
+			truths = append(truths, fmt.Sprintf("%.1f", r.truth(bin, paperEstimate.bySize).p99()))
+			theirs = append(theirs, percent(paper))
+			ours = append(ours, sampledError(errors))
+			verdicts = append(verdicts, string(pools[i].against(errors, paper, paper)))
+			flows = append(flows, percent(r.errorOf(byFlow, bin).p99()))
+		}
+		cells := []any{r.Item.Name, r.settled()}
+		for _, texts := range [][]string{truths, theirs, ours, verdicts, flows} {
+			cells = append(cells, strings.Join(texts, " / "))
 		}
 		p.row(cells...)
 	}
+	p.printf("\nSampling errors, pooled over the rows: ±%.1f%% / ±%.1f%% / ±%.1f%%.",
+		100*pools[0].margin(drawsCount), 100*pools[1].margin(drawsCount), 100*pools[2].margin(drawsCount))
 }
 
 func (p *paper) mixSection() {
 	for _, r := range p.section("mix", "mix") {
-		p.printf("Ours, `mixed`, %d flows, busiest link %s:", r.Flows, share(r.MaxLoad))
-		services := slices.Sorted(maps.Keys(r.Estimates[byExact].Services))
+		p.printf("Ours, `mixed`, %d flows, %s, busiest link %s. The paper gives no numbers to compare with:",
+			r.flows(), r.settled(), share(r.maxLoad()))
+		services := slices.Sorted(maps.Keys(r.Runs[byExact][0].Estimate.Services))
 		p.estimateTable(r, services, paperEstimate.byService)
 	}
 }
@@ -374,11 +578,68 @@ func (p *paper) failuresSection() {
 	if len(records) == 0 {
 		return
 	}
-	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9:")
-	p.header("cable down", "busiest link", byIndependent, byFlow)
+	var of pool
 	for _, r := range records {
-		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), share(r.MaxLoad), r.errorOf(byIndependent, "all"),
-			r.errorOf(byFlow, "all"))
+		of.add(r.p99Errors(byIndependent, "all"))
+	}
+	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. The sampling error of p99, pooled over the "+
+		"rows, is ±%.1f%%:", 100*of.margin(drawsCount))
+	p.header("cable down", "workload", "busiest link", "`exact`", "the paper's p99", byIndependent, "agrees?",
+		byFlow)
+	for _, r := range records {
+		lo := 0.11
+		hi := 0.14
+		if r.Item.Name == "none" {
+			lo = 0.1
+			hi = 0.1
+		}
+		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
+			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
+			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
+			of.against(r.p99Errors(byIndependent, "all"), lo, hi),
+			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
+	}
+}
+
+// A finding is what the paper says about a microbenchmark, as a condition on the errors of p90 by scenario.
+type finding struct {
+	says string
+	true func(errors map[string][]float64) verdict
+}
+
+// accurateShare is the error up to which an estimate of a microbenchmark counts as accurate. The paper has
+// pictures instead of numbers.
+const accurateShare = 0.05
+
+// paperFindings are those of the paper's figures 15 to 18.
+var paperFindings = map[string]finding{
+	"short": {"accurate", func(e map[string][]float64) verdict {
+		if abs(mean(e["short"])) <= accurateShare {
+			return agrees
+		}
+		return differs
+	}},
+	"first-hop":        {"too high", above("first-hop", "")},
+	"short-correlated": {"slightly too high", above("short-correlated", "")},
+	"long":             {"too high", above("long", "")},
+	"long-correlated":  {"more than `long`", above("long-correlated", "long")},
+	"long-bursty":      {"less than `long`", above("long", "long-bursty")},
+	"long-bursty-correlated": {
+		"more than `long-bursty`", above("long-bursty-correlated", "long-bursty"),
+	},
+}
+
+// above is the condition that the error of one scenario is above that of another, or above 0 if other is
+// empty.
+func above(name, other string) func(map[string][]float64) verdict {
+	return func(errors map[string][]float64) verdict {
+		if other == "" {
+			return exceeds(errors[name], []float64{0})
+		}
+		if len(errors[other]) == 0 {
+			return undecided
+		}
+		return exceeds(errors[name], errors[other])
 	}
 }
 
@@ -387,23 +648,29 @@ func (p *paper) parkingSection(ctx context.Context) {
 	if len(records) == 0 {
 		return
 	}
-	p.printf("Ours, errors of p50 / p90 / p99 / p99.9 of the main traffic:")
-	p.header("scenario", "`exact`", byIndependent, byFlow)
+	errors := map[string][]float64{}
 	for _, r := range records {
-		truth := r.Estimates[byExact].Services["main"]
-		p.row(r.Item.Name, fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", truth[0], truth[1], truth[2], truth[3]),
-			relative(r.Estimates[byIndependent].Services["main"], truth),
-			relative(r.Estimates[byFlow].Services["main"], truth))
+		errors[r.Item.Name] = at(r.errorsOf(byIndependent, "main", paperEstimate.byService), 1)
+	}
+	p.text("parking-rule")
+	p.printf("Ours, errors of p50 / p90 / p99 / p99.9 of the main traffic:")
+	p.header("scenario", "workload", "`exact`", "the paper's Parsimon", byIndependent, "agrees?", byFlow)
+	for _, r := range records {
+		f := paperFindings[r.Item.Name]
+		p.row(r.Item.Name, r.settled(), r.truth("main", paperEstimate.byService).slowdowns(), f.says,
+			drawnErrors(r.errorsOf(byIndependent, "main", paperEstimate.byService)), f.true(errors),
+			drawnErrors(r.errorsOf(byFlow, "main", paperEstimate.byService)))
 	}
 	p.draw(ctx, "parking", "Tails of the main traffic's slowdown", parkingChart(records))
 }
 
 func (p *paper) largeSection(ctx context.Context) {
 	for _, r := range p.section("large", "large") {
-		p.printf("\nOurs, `large`, %s, %d flows, busiest link %s, top 10%% %s:", r.Item.Name, r.Flows,
-			share(r.MaxLoad), share(r.Top10Load))
+		p.printf("\nOurs, `large`, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(),
+			share(r.maxLoad()), share(r.top10()))
 		if slices.Contains(r.Item.Ways, byExact) {
 			p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
+			p.againstPaper(r, "all", 0.088, 0.088)
 		}
 		p.timeTable([]*paperRecord{r})
 		if r.Item.Tails {
@@ -412,38 +679,47 @@ func (p *paper) largeSection(ctx context.Context) {
 	}
 }
 
-// timeTable prints the times of the estimates.
+// timeTable prints the times of the estimates of the first draws.
 func (p *paper) timeTable(records []*paperRecord) {
 	p.header("item", "way", "time, s", "processor, s", "link cases", "longest link case, s")
 	for _, r := range records {
 		for _, way := range r.Item.Ways {
-			e := r.Estimates[way]
+			e := r.Runs[way][0].Estimate
 			cases := "–"
 			longest := "–"
 			if e.Cases > 0 {
 				cases = fmt.Sprint(e.Cases)
 				longest = fmt.Sprintf("%.2f", e.LongestCase)
 			}
-			p.row(r.Item.Section+"/"+r.Item.Name, way, decimal(e.Seconds), decimal(e.Processor), cases, longest)
+			p.row(r.Item.key(), way, decimal(e.Seconds), decimal(e.Processor), cases, longest)
 		}
 	}
 }
 
 func (p *paper) timesSection() {
-	records := p.section("times", "192")
+	p.text("times")
+	var records []*paperRecord
+	for _, item := range p.items {
+		r := p.records[item.key()]
+		if r != nil && item.Section == "192" {
+			records = append(records, r)
+		}
+	}
 	if len(records) == 0 {
+		p.printf("Not measured.")
 		return
 	}
-	p.printf("Ours, sums over %d scenarios. Other programs ran on the machine where times are far above "+
-		"processor times:", len(records))
+	p.printf("Ours, sums over the first draws of %d scenarios. Other programs ran on the machine where "+
+		"times are far above processor times:", len(records))
 	p.header("way", "time, s", "processor, s", "link cases")
 	for _, way := range allWays {
 		var seconds, processor float64
 		var cases int64
 		for _, r := range records {
-			seconds += r.Estimates[way].Seconds
-			processor += r.Estimates[way].Processor
-			cases += r.Estimates[way].Cases
+			e := r.Runs[way][0].Estimate
+			seconds += e.Seconds
+			processor += e.Processor
+			cases += e.Cases
 		}
 		p.row(way, decimal(seconds), decimal(processor), cases)
 	}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"parsimon/pipeline/sampling"
+)
+
+// The paper has one draw of each scenario, and this program has several. Both say the same if their
+// difference is within the sampling error: the 95% interval of the difference between one draw and the mean
+// of the others. It supposes that the error of the paper's draw varies as ours do.
+
+// A pool is the variance of an error between draws, pooled over scenarios.
+type pool struct {
+	variance, freedom float64 // and its degrees of freedom
+}
+
+// add adds the errors of the draws of one scenario.
+func (p *pool) add(errors []float64) {
+	freedom := float64(len(errors) - 1)
+	if freedom < 1 {
+		return
+	}
+	p.variance = (p.variance*p.freedom + variance(errors)*freedom) / (p.freedom + freedom)
+	p.freedom += freedom
+}
+
+// margin returns the sampling error of the difference between the paper's draw and the mean of n draws.
+func (p *pool) margin(n int) float64 {
+	if p.freedom == 0 {
+		return math.NaN()
+	}
+	return sampling.StudentT(0.95, p.freedom) * math.Sqrt(p.variance*(1+1/float64(n)))
+}
+
+// A verdict says whether errors of ours agree with those of the paper.
+type verdict string
+
+const (
+	agrees    verdict = "yes"
+	differs   verdict = "no"
+	undecided verdict = "cannot be told"
+)
+
+// against compares the errors of draws with the paper's error, or with the range from lo to hi of several
+// errors.
+func (p *pool) against(errors []float64, lo, hi float64) verdict {
+	m := mean(errors)
+	margin := p.margin(len(errors))
+	switch {
+	case math.IsNaN(margin):
+		return undecided
+	case m >= lo-margin && m <= hi+margin:
+		return agrees
+	}
+	return differs
+}
+
+// sampledError prints the mean of errors and its standard error.
+func sampledError(errors []float64) string {
+	if len(errors) == 0 {
+		return "–"
+	}
+	if len(errors) == 1 {
+		return percent(errors[0])
+	}
+	return fmt.Sprintf("%s ±%.1f%%", percent(mean(errors)), 100*math.Sqrt(variance(errors)/float64(len(errors))))
+}
+
+// exceeds reports whether the mean of some values is above that of others, by Student's test at 95%. Others
+// that are one value are exact.
+func exceeds(values, others []float64) verdict {
+	if len(values) < 2 {
+		return undecided
+	}
+	freedom := float64(len(values) - 1)
+	squares := variance(values) / float64(len(values))
+	if len(others) > 1 {
+		freedom += float64(len(others) - 1)
+		squares += variance(others) / float64(len(others))
+	}
+	difference := mean(values) - mean(others)
+	switch {
+	case abs(difference) <= sampling.StudentT(0.95, freedom)*math.Sqrt(squares):
+		return undecided
+	case difference > 0:
+		return agrees
+	}
+	return differs
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Measurements that take hours store what they have measured. If they are started again, they continue.
+
+// errLate says that the time for the measurement has elapsed.
+var errLate = errors.New("no time left")
+
+// recordsOf returns the folder of what a measurement has stored, and starts its time.
+func (b *bench) recordsOf(name string) string {
+	folder := filepath.Join(b.records, name)
+	b.fail(os.MkdirAll(folder, 0o755))
+	if b.minutes >= 0 {
+		b.until = time.Now().Add(time.Duration(b.minutes * float64(time.Minute)))
+	}
+	return folder
+}
+
+// version returns the program with its commit, and the versions of the lake and of the method. If a method
+// has the same version, its rows are the same, and so stored results stay valid.
+func (b *bench) version(ctx context.Context) (program, method string) {
+	program, method, _ = strings.Cut(strings.TrimSpace(b.parsimon(ctx, "version")), "\n")
+	return program, method
+}
+
+// readStored reads a stored value into the value that to points to. It reports whether there was one.
+func (b *bench) readStored(file string, to any) bool {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w (remove it to measure it again)", file, err)
+	}
+	b.fail(err)
+	return err == nil
+}
+
+// store writes a value atomically.
+func (b *bench) store(file string, value any) {
+	if b.err != nil {
+		return
+	}
+	data, err := json.MarshalIndent(value, "", " ")
+	b.fail(err)
+	b.fail(os.WriteFile(file+".new", data, 0o644))
+	b.fail(os.Rename(file+".new", file))
+}
+
+// late reports whether no run may begin any more.
+func (b *bench) late() bool { return !b.until.IsZero() && time.Now().After(b.until) }
