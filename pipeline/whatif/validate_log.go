@@ -26,6 +26,8 @@ type LogValidation struct {
 	Links       *reconcile.Links     `json:"links"`
 	Durations   *reconcile.Durations `json:"durations"`
 	Counters    *reconcile.Counters  `json:"counters,omitempty"`
+	// PathsMove is set if flows of the run have several paths. Bytes are counted on the first one.
+	PathsMove bool `json:"paths_move,omitempty"`
 }
 
 // LogOptions are the options of ValidateLog.
@@ -59,6 +61,7 @@ func ValidateLog(ctx context.Context, e *pipeline.Estimation, o LogOptions) (_ *
 	v := &LogValidation{
 		Validation: &Validation{Scenario: e.Spec.Name, Variant: e.Variant().String(), Truth: TruthLog},
 	}
+	v.PathsMove = e.Spec.Moves.Whole()
 	if v.Durations, err = log.Durations(ctx, db); err == nil {
 		err = v.compareDurations(ctx, e, db)
 	}
@@ -150,6 +153,9 @@ func (v *LogValidation) addLinks(a *text.Answer) {
 	a.Linef("%s", line)
 	a.Linef("  %.3g%% of the bytes of links are in slots in which the simulated bytes are within "+
 		"1%%", 100*l.Near)
+	if v.PathsMove {
+		a.Linef("  the paths of the run change (--balance, --event): bytes are counted on the first path of a flow")
+	}
 	if len(l.Worst) == 0 {
 		a.Linef("  every link has the bytes of the log in every slot")
 		return
