@@ -85,8 +85,10 @@ var mayImport = map[string][]string{
 		"schema/...", "simkernel/...", "stages/...", "queries/...", "pipeline/...", "datasets",
 	},
 	// It creates inputs with these packages, and runs the program like a user. Only coverage, which needs
-	// hundreds of small estimates, makes them in memory.
-	"pipeline/cmd/measure":         {"schema/...", "simkernel", "stages/...", "pipeline/scenario", "datasets"},
+	// hundreds of small estimates, makes them in memory. From sampling it has Student's distribution.
+	"pipeline/cmd/measure": {
+		"schema/...", "simkernel", "stages/...", "pipeline/sampling", "pipeline/scenario", "datasets",
+	},
 	"stages/topology/topologytest": {"schema/names", "stages/topology"},
 	"simkernel/kerneltest":         {"simkernel"},
 }
