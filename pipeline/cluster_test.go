@@ -73,7 +73,8 @@ func everyHopOnce(t *testing.T, r *Estimation) {
 		}
 		return n
 	}
-	got, want := count(schema.HopContributions), count(schema.Hops)
+	got := count(schema.HopContributions)
+	want := count(schema.Hops)
 	if got != want {
 		t.Errorf("%d contributions of %d hops", got, want)
 	}

@@ -160,7 +160,8 @@ func (e *Estimation) Collect() error {
 
 // Close releases the scenario's lock.
 func (e *Estimation) Close() {
-	if s := e.exec.Session(); s != nil {
+	s := e.exec.Session()
+	if s != nil {
 		s.Close()
 	}
 }
@@ -174,7 +175,8 @@ func (e *Estimation) OpenQueries(ctx context.Context, others ...lake.ScenarioID)
 		return nil, err
 	}
 	if g, err := e.Generated(); err == nil && g.Flows < fewFlows {
-		o.Threads, o.Few = 1, true
+		o.Threads = 1
+		o.Few = true
 	}
 	return queries.Open(ctx, e.Lake.Path(), o)
 }
@@ -193,7 +195,8 @@ func (e *Estimation) OpenDuckDB(ctx context.Context) (*sql.DB, error) {
 // freeMemory releases unused heap memory to the operating system if there is much of it.
 func (e *Estimation) freeMemory() {
 	var has runtime.MemStats
-	if runtime.ReadMemStats(&has); has.HeapSys-has.HeapReleased > uint64(e.MemoryBytes/8) {
+	runtime.ReadMemStats(&has)
+	if has.HeapSys-has.HeapReleased > uint64(e.MemoryBytes/8) {
 		debug.FreeOSMemory()
 	}
 }
@@ -202,7 +205,8 @@ func (e *Estimation) freeMemory() {
 // into the session's own directory. If the lake is opened for reading, it does not spill.
 func (e *Estimation) duckOptions() duckdb.Options {
 	o := duckdb.Options{MemoryBytes: max(128<<20, e.MemoryBytes), Threads: e.Workers}
-	if s := e.exec.Session(); s != nil {
+	s := e.exec.Session()
+	if s != nil {
 		o.SpillDir = filepath.Join(s.TmpPath(), "duckdb")
 	}
 	return o
@@ -216,7 +220,8 @@ const gcPercent = 200
 // memory outside the heap: the program itself, an idle DuckDB, and what the garbage collector has not freed
 // yet.
 func LimitHeap(bytes int64) (undo func()) {
-	was, percent := debug.SetMemoryLimit(-1), debug.SetGCPercent(gcPercent)
+	was := debug.SetMemoryLimit(-1)
+	percent := debug.SetGCPercent(gcPercent)
 	if os.Getenv("GOGC") != "" { // keep the user's choice
 		debug.SetGCPercent(percent)
 	}
@@ -331,9 +336,11 @@ func (e *Estimation) Cases() (all linksim.Stats, err error) {
 var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
 
 // NewTaskRunner creates a task runner for a scenario whose flows are in the lake.
-func NewTaskRunner(ctx context.Context, dir, scenario string, v Variant, o Settings) (*engine.TaskRunner, error) {
+func NewTaskRunner(ctx context.Context, dir, scenario string, v Variant, o Settings) (*engine.TaskRunner,
+	error) {
 	if v.Auto {
-		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: name one")
+		return nil, errors.New("an estimate that chooses its estimator has no steps that are known in advance: " +
+			"name one")
 	}
 	model, err := OpenModelIn(ctx, dir, scenario)
 	if err != nil {

@@ -78,7 +78,8 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 
 // read sums the sizes of the files of a scenario or workload. The time of its state file tells when it was
 // last worked on.
-func (u *Usage) read(l *lake.Lake, p lake.Place, state string, seen map[lake.Identity]bool) (o OwnerUsage, err error) {
+func (u *Usage) read(l *lake.Lake, p lake.Place, state string, seen map[lake.Identity]bool) (o OwnerUsage,
+	err error) {
 	o = OwnerUsage{ID: string(p.Scenario) + string(p.Workload), Tables: map[string]int64{}, place: p}
 	info, err := os.Stat(filepath.Join(l.Path(), state))
 	if err != nil {
@@ -164,7 +165,9 @@ func Remove(ctx context.Context, l *lake.Lake, r Removal) ([]OwnerUsage, error) 
 			removed = append(removed, o)
 		}
 	}
-	slices.SortFunc(removed, func(a, b OwnerUsage) int { return strings.Compare(a.place.String(), b.place.String()) })
+	slices.SortFunc(removed, func(a, b OwnerUsage) int {
+		return strings.Compare(a.place.String(), b.place.String())
+	})
 	if len(removed) > 0 && !r.DryRun {
 		err = removePlaces(ctx, l, removed)
 	}
@@ -239,7 +242,8 @@ func (e *Estimation) commit() (named map[string]bool, replaced bool, err error) 
 	if err != nil {
 		return nil, false, err
 	}
-	committed, before := map[lake.Place][]lake.DataFile{e.base(): nil}, []lake.DataFile(nil)
+	committed := map[lake.Place][]lake.DataFile{e.base(): nil}
+	before := []lake.DataFile(nil)
 	named = map[string]bool{}
 	for _, s := range all {
 		r, found, err := engine.ReadRecords(e.Lake, s)
@@ -371,7 +375,8 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	if err != nil {
 		out.State, out.Damage = StateDamaged, []string{err.Error()}
 	}
-	spec.ScenarioID, out.Name = id, spec.Name
+	spec.ScenarioID = id
+	out.Name = spec.Name
 	all, estimated, err := begunStages(l, &Model{Lake: l, Spec: spec})
 	if err != nil {
 		return out, err
@@ -379,11 +384,13 @@ func ReadScenarioStatus(l *lake.Lake, id lake.ScenarioID, thorough bool) (Scenar
 	for _, s := range all {
 		st := readStageStatus(l, s, thorough)
 		out.Stages = append(out.Stages, st)
-		if (s.WritesTable(schema.Slowdowns) || s.WritesTable(schema.SampledSlowdowns)) && st.State == StateComplete {
+		if (s.WritesTable(schema.Slowdowns) || s.WritesTable(schema.SampledSlowdowns)) &&
+			st.State == StateComplete {
 			out.Variants = append(out.Variants, s.Place.Variant.String())
 			out.estimates = append(out.estimates, s.Place.Variant)
 		}
-		if st.State != StateComplete && out.State != StateDamaged && (out.State != StateOther || st.State == StateDamaged) {
+		if st.State != StateComplete && out.State != StateDamaged &&
+			(out.State != StateOther || st.State == StateDamaged) {
 			out.State = st.State
 		}
 	}
@@ -411,7 +418,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	}
 	seen := map[string]bool{}
 	add := func(s *engine.Stage) {
-		if path := s.StatePath(); !seen[path] {
+		path := s.StatePath()
+		if !seen[path] {
 			seen[path] = true
 			all = append(all, s)
 		}
@@ -447,7 +455,8 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 		estimated = estimated || whole
 		if v.Estimator == estimators.Flow && v.Passes == 1 { // its feedback is an input of pass 2
 			two := newPlanner(model, v.pass(2), Settings{}, nil).plan()
-			if s := two.Find("feedback", 1); s.Begun(l) {
+			s := two.Find("feedback", 1)
+			if s.Begun(l) {
 				plan = append(plan, s)
 			}
 		}
@@ -519,7 +528,8 @@ func (m *Model) LastRun() (v Variant, ok bool) {
 // that answer.
 func held(model *Model, like Variant) Variant {
 	v, none := VariantOf(model.Lake.Answer(model.ID()))
-	chosen := v == (Variant{Estimator: estimators.Exact}) || v == (Variant{Estimator: estimators.Flow, Passes: MaxPasses})
+	chosen := v == (Variant{Estimator: estimators.Exact}) ||
+		v == (Variant{Estimator: estimators.Flow, Passes: MaxPasses})
 	if like.Auto && none == nil && chosen && model.estimated(v) {
 		return v
 	}

@@ -64,7 +64,8 @@ FROM w JOIN e USING (flow_id)`
 	estimates.Of(t, other, estimates.Trace(t, network, file), pipeline.Variant{Estimator: estimators.Exact},
 		pipeline.Settings{})
 	fcts := "SELECT string_agg(concat_ws(' ', flow_id, start_ns, fct_ns), ',' ORDER BY flow_id) FROM slowdowns"
-	a, b := estimates.Ask(t, dir, fcts), estimates.Ask(t, other, fcts)
+	a := estimates.Ask(t, dir, fcts)
+	b := estimates.Ask(t, other, fcts)
 	if a != b {
 		t.Errorf("closed %s\nopen %s", a, b)
 	}

@@ -186,8 +186,9 @@ func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, not
 	}
 	var specs []Spec
 	for _, id := range ids {
-		s, _ := ReadSpec(l, id)                  // a damaged scenario has no name
-		if s.ScenarioID = id; s.Windows == nil { // windows belong to the scenario that they were drawn from
+		s, _ := ReadSpec(l, id) // a damaged scenario has no name
+		s.ScenarioID = id
+		if s.Windows == nil { // windows belong to the scenario that they were drawn from
 			specs = append(specs, s)
 		}
 	}
@@ -271,7 +272,8 @@ func (m *Model) CheckChanges(
 	}
 	services := slices.AppendSeq(slices.Collect(maps.Keys(applied.Flows.Move)), maps.Keys(applied.Flows.Scale))
 	services = slices.DeleteFunc(services, func(name string) bool { return name == workload.OtherServices })
-	if classes := changed.Spec.Classes; !reflect.DeepEqual(classes, m.Spec.Classes) {
+	classes := changed.Spec.Classes
+	if !reflect.DeepEqual(classes, m.Spec.Classes) {
 		for _, c := range classes {
 			services = append(services, c.Services...)
 		}
@@ -283,11 +285,13 @@ func (m *Model) CheckChanges(
 func (m *Model) change(
 	ctx context.Context, c *scenario.Changes,
 ) (changed *Model, applied *scenario.Applied, err error) {
-	spec, n := m.Spec, m.Network.Clone()
+	spec := m.Spec
+	n := m.Network.Clone()
 	if applied, err = c.Apply(n, spec.Canonical, spec.Seed, spec.Params); err != nil {
 		return nil, nil, fmt.Errorf("scenario %s (%s): %w", m.ID(), spec.Name, err)
 	}
-	spec.Aliases, spec.Settled, spec.ScenarioID = nil, *applied.Settled, lake.ScenarioID(scenario.IDOf(applied.Canonical))
+	spec.Aliases, spec.Settled, spec.ScenarioID = nil, *applied.Settled,
+		lake.ScenarioID(scenario.IDOf(applied.Canonical))
 	spec.AllowUnreachable = spec.AllowUnreachable || c.AllowUnreachable
 	spec.FoundStarts = spec.FoundStarts || c.FoundStarts
 	spec.Name = cmp.Or(c.Name, spec.Name+", "+strings.Join(applied.Descriptions, ", "))
@@ -333,7 +337,8 @@ func (m *Model) checkServices(asked []string) error {
 
 // Begin opens a scenario for a new estimate, in the lake in directory dir. If the directory does not exist,
 // it is created.
-func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation, error) {
+func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Estimation,
+	error) {
 	// Errors that would occur after the work are reported before it.
 	if err := queries.CheckLakePath(dir); err != nil {
 		return nil, err
@@ -365,7 +370,8 @@ func modelOf(ctx context.Context, s *scenario.Scenario) (*Model, error) {
 		return nil, err
 	}
 	m, err := newModel(ctx, nil, Spec{
-		ScenarioID: lake.ScenarioID(scenario.IDOf(settled.Canonical)), Name: s.Name, Seed: s.Seed, Settled: *settled,
+		ScenarioID: lake.ScenarioID(scenario.IDOf(settled.Canonical)), Name: s.Name, Seed: s.Seed,
+		Settled:          *settled,
 		AllowUnreachable: s.AllowUnreachable, MaxRejects: s.MaxRejects, MaxLoad: s.MaxLoad(),
 		Named: map[string]time.Time{s.Name: time.Now()},
 	}, settled.Network)
@@ -440,7 +446,8 @@ var ErrUnchanged = errors.New("nothing would change")
 // Derive opens a scenario that is a changed copy of a scenario of the lake, for a new estimate. It has the
 // flows of the base scenario, and shares their files unless the changes affect flows. A failed cable yields
 // the same scenario, with the same id, as it does with Begin.
-func Derive(ctx context.Context, from *Model, c scenario.Changes, v Variant, o Settings) (*Estimation, error) {
+func Derive(ctx context.Context, from *Model, c scenario.Changes, v Variant, o Settings) (*Estimation,
+	error) {
 	model, applied, err := from.change(ctx, &c)
 	if err == nil && model.ID() == from.ID() {
 		err = fmt.Errorf("scenario %s: %w", from.ID(), ErrUnchanged)
@@ -550,12 +557,14 @@ func (m *Model) begin(session *lake.Session) error {
 	}
 	if known, err := ReadSpec(m.Lake, m.ID()); err == nil {
 		m.Spec.Aliases = known.Aliases
-		if name := m.Spec.Name; name != known.Name && !slices.Contains(known.Aliases, name) {
+		name := m.Spec.Name
+		if name != known.Name && !slices.Contains(known.Aliases, name) {
 			m.Spec.Aliases = append(m.Spec.Aliases, name)
 		}
 		named := maps.Collect(maps.All(known.Named))
 		maps.Copy(named, m.Spec.Named)
-		m.Spec.Name, m.Spec.Named = known.Name, named
+		m.Spec.Name = known.Name
+		m.Spec.Named = named
 	}
 	return session.WriteState(m.base().SpecPath(), m.Spec)
 }

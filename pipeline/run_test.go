@@ -185,7 +185,8 @@ func TestStagesOneByOne(t *testing.T) {
 		}
 		run.Close()
 	}
-	got, want := digestOf(t, o.Lake, estimators.Independent), digestOf(t, whole.Lake, estimators.Independent)
+	got := digestOf(t, o.Lake, estimators.Independent)
+	want := digestOf(t, whole.Lake, estimators.Independent)
 	if got != want {
 		t.Errorf("stage by stage: %s, whole: %s", got, want)
 	}

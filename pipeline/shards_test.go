@@ -182,7 +182,8 @@ func testArrayJobs(tt *testing.T, by estimators.Name) {
 	if int(t.kills.Load()) != len(steps)-2 {
 		t.Errorf("%d of %d steps were killed", t.kills.Load(), len(steps)-2)
 	}
-	got, want := digestOf(t, t.lake, by), digestOf(t, alone.Lake, by)
+	got := digestOf(t, t.lake, by)
+	want := digestOf(t, alone.Lake, by)
 	if got != want {
 		t.Errorf("in shards %s, alone %s", got, want)
 	}

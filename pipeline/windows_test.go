@@ -67,7 +67,8 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 			if ns < last {
 				t.Errorf("row %d starts at %d ns, after one that starts at %d ns", rows, ns, last)
 			}
-			last, rows = ns, rows+1
+			last = ns
+			rows = rows + 1
 			if size[i] > 100_000 && size[i] != 6_000_000 {
 				carried++
 			}

@@ -29,8 +29,8 @@ var (
 	}
 	LinkStats = Table{
 		Name: "link_stats",
-		Doc: "Traffic of each link and statistics of its link case or, with estimator exact, of the link in the whole " +
-			"network. The statistics are 0 for a link that was not simulated (see link_clusters).",
+		Doc: "Traffic of each link and statistics of its link case or, with estimator exact, of the link in the " +
+			"whole network. The statistics are 0 for a link that was not simulated (see link_clusters).",
 		Grain: "link", Key: []string{"link_id"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: append(Links.Select("link_id", "src_node", "dst_node", "tier", "bandwidth_bps"), []Column{
 			{"available_bps", i64, false, "bps", "bandwidth less the bandwidth of the ACKs that the link carries"},
@@ -64,7 +64,8 @@ var (
 		}...),
 	}
 	LinkClasses = Table{
-		Name: "link_classes", Doc: "Marks, drops and pauses of each traffic class at each link. Empty unless estimator exact simulates classes.",
+		Name: "link_classes", Doc: "Marks, drops and pauses of each traffic class at each link. Empty unless " +
+			"estimator exact simulates classes.",
 		Grain: "link × class", Key: []string{"link_id", "class"}, Sort: []string{"link_id"}, Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
@@ -75,8 +76,10 @@ var (
 		},
 	}
 	LinkSlots = Table{
-		Name: "link_slots", Doc: "Bytes that each link sent over time. Empty unless estimator exact simulates paths that change.",
-		Grain: "link × slot in which it sent", Key: []string{"link_id", "from_ns"}, Sort: []string{"link_id", "from_ns"},
+		Name: "link_slots", Doc: "Bytes that each link sent over time. Empty unless estimator exact simulates " +
+			"paths that change.",
+		Grain: "link × slot in which it sent", Key: []string{"link_id", "from_ns"},
+		Sort:    []string{"link_id", "from_ns"},
 		Variant: true,
 		Columns: []Column{
 			{"link_id", i32, false, "", "link"},
@@ -90,10 +93,11 @@ var (
 		Name: "intervals",
 		Doc: "95% confidence intervals of the percentiles of slowdown. They have two parts: the variation between " +
 			"workloads of the same kind, from blocks of time, and for estimator flow the method's own " +
-			"error, which is estimated from the disagreement of link cases about the same flows. Variants from windows " +
-			"of time have other parts, which the answer names. The groups are all flows and each service, by size bin, " +
-			"and each virtual network and each service within it. Only the first 64 groups of each kind have rows. " +
-			"Every group has rows with size_bin 'all'; those of all flows are the ones where service and vnet are null.",
+			"error, which is estimated from the disagreement of link cases about the same flows. Variants from " +
+			"windows of time have other parts, which the answer names. The groups are all flows and each service, by " +
+			"size bin, and each virtual network and each service within it. Only the first 64 groups of each kind " +
+			"have rows. Every group has rows with size_bin 'all'; those of all flows are the ones where service and " +
+			"vnet are null.",
 		Grain: "group of flows × quantile", Key: []string{"service", "vnet", "size_bin", "quantile"},
 		Sort: []string{}, Variant: true,
 		Columns: []Column{
@@ -115,7 +119,8 @@ var (
 	Warnings = Table{
 		Name:  "warnings",
 		Doc:   "Conditions under which the estimate is less accurate, each with the reason and what to do.",
-		Grain: "kind × link × warning", Key: []string{"kind", "link_id", "warning"}, Sort: []string{}, Variant: true,
+		Grain: "kind × link × warning", Key: []string{"kind", "link_id", "warning"}, Sort: []string{},
+		Variant: true,
 		Columns: []Column{
 			{"kind", str, false, "",
 				"overload, flows, long path, transport, window, disagreement, unsettled, spread, buffers, " +
@@ -133,7 +138,8 @@ var (
 // whole workload.
 var (
 	Windows = Table{
-		Name: "windows", Doc: "Windows of time that were drawn from the workload and estimated instead of the whole (--within).",
+		Name: "windows", Doc: "Windows of time that were drawn from the workload and estimated instead of the " +
+			"whole (--within).",
 		Grain: "window", Key: []string{"window"}, Sort: []string{"window"}, Variant: true,
 		Columns: []Column{
 			{"window", i32, false, "", "number of the slot of time that was drawn, from 0 over the whole workload"},
@@ -152,12 +158,15 @@ var (
 		},
 	}
 	SampledSlowdowns = Table{
-		Name: "sampled_slowdowns", Doc: "Estimates of the flows of the windows, with the weights that percentiles must use.",
+		Name: "sampled_slowdowns",
+		Doc: "Estimates of the flows of the windows, with the weights that percentiles " +
+			"must use.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
 		Columns: slices.Concat(Slowdowns.Select("flow_id"), []Column{
 			{"window", i32, false, "", "window in which the flow starts"},
 			{"weight", f64, false, "", "weight, as in windows"},
-		}, Slowdowns.Select("src", "dst", "service", "vnet", "size_bytes", "start_ns", "ideal_ns", "fct_ns", "slowdown")),
+		}, Slowdowns.Select("src", "dst", "service", "vnet", "size_bytes", "start_ns", "ideal_ns", "fct_ns",
+			"slowdown")),
 	}
 )
 
@@ -167,8 +176,8 @@ var (
 	ExactFCTs = Table{
 		Name: "exact_fcts", Doc: "FCT of each flow in a packet simulation of the whole network.",
 		Grain: "flow", Key: []string{"flow_id"}, Sort: []string{}, Variant: true,
-		Columns: Slowdowns.Select("flow_id", "flow_row", "size_bytes", "start_ns", "hops", "ideal_ns", "fct_ns", "window_ns",
-			"slowdown", "retransmissions", "reordered"),
+		Columns: Slowdowns.Select("flow_id", "flow_row", "size_bytes", "start_ns", "hops", "ideal_ns", "fct_ns",
+			"window_ns", "slowdown", "retransmissions", "reordered"),
 	}
 	ExactHops = Table{
 		Name: "exact_hops", Doc: "Queueing waits and marks of each flow of exact_fcts at each hop.",
@@ -181,8 +190,8 @@ var (
 	}
 	Validations = Table{
 		Name: "validations",
-		Doc: "Comparison of an estimate with the truth: percentiles of slowdown by flow size. The variant is that of " +
-			"the estimate.",
+		Doc: "Comparison of an estimate with the truth: percentiles of slowdown by flow size. The variant is that " +
+			"of the estimate.",
 		Grain: "truth × size bin × quantile", Key: []string{"truth", "size_bin", "quantile"},
 		Sort: []string{}, Variant: true, Published: true,
 		Columns: []Column{

@@ -15,7 +15,8 @@ var (
 			{"file", str, false, "", "name of the file, or URL of the object"},
 			{"digest", str, false, "", "SHA-256 of its bytes; the same bytes are ingested once"},
 			{"rows", i64, false, "", "number of rows in the file"},
-			{"second_directions", i64, false, "", "number of its rows with bytes in both directions, which count twice"},
+			{"second_directions", i64, false, "",
+				"number of its rows with bytes in both directions, which count twice"},
 			{"records", i64, false, "", "number of its rows in table records"},
 			{"rejects", i64, false, "", "number of its rows in table rejects"},
 			{"set_aside", i64, false, "", "number of rejects that are not flows, such as log lines without data"},
@@ -27,7 +28,8 @@ var (
 		Name: "records",
 		Doc: "Usable rows of the source files of a workload, with hosts and labels resolved, " +
 			"before the records of one connection are merged into a flow.",
-		Grain: "direction of an input row", Key: []string{"source", "row", "reverse"}, Sort: []string{}, Scope: OfWorkload,
+		Grain: "direction of an input row", Key: []string{"source", "row", "reverse"}, Sort: []string{},
+		Scope: OfWorkload,
 		Columns: slices.Concat(Workloads.Select("source"), Rejects.Select("row", "reverse"), []Column{
 			{"flow_id", i64, true, "", "id in the file; null if it has none"},
 		}, Flows.Select("src", "dst"), []Column{

@@ -25,7 +25,8 @@ func checkLayout(t *testing.T, l BlockLayout, packets int64) {
 		if l.Start(at) != at {
 			t.Fatalf("packet %d does not begin a block", at)
 		}
-		if got, want := l.Packets(packets, n), min(int64(l.End(at)), packets)-int64(at); got != want {
+		got, want := l.Packets(packets, n), min(int64(l.End(at)), packets)-int64(at)
+		if got != want {
 			t.Fatalf("%d packets: block %d has %d, want %d", packets, n, got, want)
 		}
 		if got := l.Of(min(int64(l.End(at)), packets) - 1); got != n {
@@ -38,7 +39,8 @@ func checkLayout(t *testing.T, l BlockLayout, packets int64) {
 		n = n + 1
 		at = l.End(at)
 	}
-	if got := l.Blocks(packets); got != n {
+	got := l.Blocks(packets)
+	if got != n {
 		t.Fatalf("%d packets have %d blocks, want %d", packets, got, n)
 	}
 }

@@ -35,12 +35,14 @@ func TestContributingAddsATransport(t *testing.T) {
 	added := strings.Replace(string(registry), last, last+"\n\t"+string(line[1]), 1)
 	overlay := writeOverlay(t, map[string]string{"aimd.go": string(example[1]), "transport.go": added})
 	const tests = "^(TestRegistry|TestIdentity|TestKernelAgreesWithTwin|TestNetworkAgreesWithTwin)$/^(aimd)?$"
-	run := exec.Command("go", "test", "-short", "-v", "-overlay", overlay, "-run", tests, ".", "./linkcase", "./network")
+	run := exec.Command("go", "test", "-short", "-v", "-overlay", overlay, "-run", tests, ".", "./linkcase",
+		"./network")
 	out, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", run, err, lastLines(out, 30))
 	}
-	for _, passed := range []string{"TestRegistry", "TestKernelAgreesWithTwin/aimd", "TestNetworkAgreesWithTwin/aimd"} {
+	for _, passed := range []string{"TestRegistry", "TestKernelAgreesWithTwin/aimd",
+		"TestNetworkAgreesWithTwin/aimd"} {
 		if !strings.Contains(string(out), "--- PASS: "+passed+" ") {
 			t.Errorf("%s did not run:\n%s", passed, lastLines(out, 30))
 		}

@@ -78,8 +78,10 @@ type hpcc struct {
 func (d *hpcc) Start(p *Params, l Limits) {
 	lineBps := l.LineBps
 	*d = hpcc{
-		Rates: Rates{lineBps, lineBps}, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1, last: d.last[:0],
-		roundPS: float64(p.HPCC.BaseRTTNS * PSPerNS), stepBps: lineBps * p.HPCC.AdditiveBytes / float64(l.WindowBytes),
+		Rates: Rates{lineBps, lineBps}, refBps: lineBps, ownBps: lineBps, aloneBps: lineBps, use: 1,
+		last:    d.last[:0],
+		roundPS: float64(p.HPCC.BaseRTTNS * PSPerNS), stepBps: lineBps * p.HPCC.AdditiveBytes / float64(
+			l.WindowBytes),
 	}
 	if l.RoundTripNS > 0 {
 		d.roundPS = float64(l.RoundTripNS * PSPerNS)

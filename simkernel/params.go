@@ -9,12 +9,13 @@ import (
 // Params are the transport, its constants and the packet format. All link cases of a scenario share
 // them. ParamsOf and DefaultParams return defaults.
 type Params struct {
-	Transport           Transport
-	Seed                uint64  // of random marks (Traits.RandomMarks)
-	PayloadBytes        int64   // largest payload of a packet
-	HeaderBytes         int64   // added to every payload on the wire
-	AckBytes            int64   // an ACK on the wire
-	WindowBytes         int64   // payload in flight at line rate, which scales with rate / line rate; or AutoWindow
+	Transport    Transport
+	Seed         uint64 // of random marks (Traits.RandomMarks)
+	PayloadBytes int64  // largest payload of a packet
+	HeaderBytes  int64  // added to every payload on the wire
+	AckBytes     int64  // an ACK on the wire
+	// payload in flight at line rate, which scales with rate / line rate; or AutoWindow
+	WindowBytes         int64
 	WANWindowBytes      int64   // the same for paths whose round trip is WANRoundTripNS or more
 	StatedMarks         bool    // thresholds of long links are those by bandwidth, too: see MarkBytes
 	Gain                float64 // DCTCP: g (Alizadeh et al., SIGCOMM'10, §3.1); defaults in dctcp.go
@@ -70,7 +71,8 @@ func (p *Params) Validate() error {
 	}
 	for _, w := range []int64{p.WindowBytes, p.WANWindowBytes} {
 		if w < 0 || w > MaxWindowBytes {
-			return fmt.Errorf("window is %d, must be 1 to %d bytes, or 0 to fit it to each path", w, int64(MaxWindowBytes))
+			return fmt.Errorf("window is %d, must be 1 to %d bytes, or 0 to fit it to each path", w,
+				int64(MaxWindowBytes))
 		}
 	}
 	for _, k := range spec.keys(p) {
@@ -88,7 +90,8 @@ func (p *Params) Validate() error {
 func (p *Params) CheckLinkCases() error {
 	err := p.Validate()
 	if err == nil && p.Transport.Traits().AckClocked {
-		err = fmt.Errorf("senders of %v send when ACKs come, which link cases do not model: use --estimator exact or auto",
+		err = fmt.Errorf("senders of %v send when ACKs come, which link cases do not model: use --estimator exact "+
+			"or auto",
 			p.Transport)
 	}
 	return err

@@ -6,8 +6,8 @@ import "math"
 const AutoWindow = 0
 
 const (
-	// Paths with a round trip of WANRoundTripNS or more have WANWindowBytes. It is the round trip of 20 km of
-	// fiber. Paths within a data center have about 10 µs.
+	// WANRoundTripNS is the round trip of 20 km of fiber. Paths whose round trip is this long or longer have
+	// WANWindowBytes. Paths within a data center have round trips of tens of µs.
 	WANRoundTripNS = 200_000
 
 	// leastWindow is the minimum number of packets of such a window. With it a sender can notice the loss of

@@ -51,7 +51,8 @@ func TestDCTCPByHand(t *testing.T) {
 		}
 	}
 	d := s.(*DCTCPSender)
-	if w := d.Window(); w != 6741 { // 18,000 × 0.37452
+	w := d.Window()
+	if w != 6741 { // 18,000 × 0.37452
 		t.Errorf("window of %d bytes", w)
 	}
 	if !d.WindowEnds(35_001) || d.WindowEnds(35_000) {
@@ -328,16 +329,19 @@ func TestRefusedConstants(t *testing.T) {
 		"window is -1":            func(p *Params) { p.WindowBytes = -1 },
 		"window is 1099511627777": func(p *Params) { p.WANWindowBytes = 1<<40 + 1 },
 		"timely thresholds are 50 and 49 ns": func(p *Params) {
-			p.Transport, p.TIMELY.LowNS,
-				p.TIMELY.HighNS = TIMELY, 50, 49
+			p.Transport = TIMELY
+			p.TIMELY.LowNS = 50
+			p.TIMELY.HighNS = 49
 		},
 		"dcqcn marks from 5 to 4 bytes": func(p *Params) {
-			p.Transport, p.DCQCN.MinMarkPerGbps,
-				p.DCQCN.MaxMarkPerGbps = DCQCN, 5, 4
+			p.Transport = DCQCN
+			p.DCQCN.MinMarkPerGbps = 5
+			p.DCQCN.MaxMarkPerGbps = 4
 		},
 		"swift scales from 2 to 2 packets": func(p *Params) {
-			p.Transport, p.Swift.MinScaling,
-				p.Swift.MaxScaling = Swift, 2, 2
+			p.Transport = Swift
+			p.Swift.MinScaling = 2
+			p.Swift.MaxScaling = 2
 		},
 		"senders of cubic send when ACKs come":    func(p *Params) { p.Transport = CUBIC },
 		"dctcp gain is 0, must be above 0 and at": func(p *Params) { p.Gain = 0 },

@@ -5,11 +5,12 @@ import "math"
 // TCPParams are the constants of the transports that are clocked by ACKs (Transport.AckClocked): newreno,
 // cubic and dctcp-window.
 type TCPParams struct {
-	InitialWindow   int64 // packets (RFC 6928)
-	MinTimeoutNS    int64 // least retransmission timeout: Linux's 200 ms instead of the second of RFC 6298, §2.4
-	DelayedAckNS    int64 // longest delay of an ACK (RFC 5681, §4.2: at most 500 ms; Linux: 40 ms)
-	ReceiveWindow   int64 // buffer of a receiver in bytes: Linux's default for the largest buffer
-	DuplicateAckMax int64 // packets received behind a missing one that make it a lost one (RFC 6675, §2, DupThresh: 3)
+	InitialWindow int64 // packets (RFC 6928)
+	MinTimeoutNS  int64 // least retransmission timeout: Linux's 200 ms instead of the second of RFC 6298, §2.4
+	DelayedAckNS  int64 // longest delay of an ACK (RFC 5681, §4.2: at most 500 ms; Linux: 40 ms)
+	ReceiveWindow int64 // buffer of a receiver in bytes: Linux's default for the largest buffer
+	// packets received behind a missing one that make it a lost one (RFC 6675, §2, DupThresh: 3)
+	DuplicateAckMax int64
 }
 
 // tcpSpec registers a TCP whose window grows by at most the given number of packets per ACK in slow start (L
@@ -87,7 +88,8 @@ type TCP struct {
 	windowB   int64 // cwnd
 	threshold int64 // ssthresh
 	acked     int64 // SND.UNA
-	recover   int64 // RecoveryPoint: SND.NXT when the last recovery began; losses before it belong to the same event
+	// RecoveryPoint: SND.NXT when the last recovery began; losses before it belong to the same event
+	recover   int64
 	recovers  bool
 	marked    bool  // the recovery began with a mark: nothing is lost
 	partial   bool  // an ACK that was partial has restarted the timer in this recovery
@@ -170,7 +172,8 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 	t.growth.observe(a)
 	switch {
 	case a.Lost && (t.acked >= t.recover || t.marked):
-		threshold := t.threshold // a window is reduced once, for marks and losses (RFC 3168, §6.1.2; RFC 8257, §3.5)
+		// a window is reduced once, for marks and losses (RFC 3168, §6.1.2; RFC 8257, §3.5)
+		threshold := t.threshold
 		if t.acked >= t.recover {
 			threshold = t.growth.reduce(t, a.SentBytes-t.acked, false)
 		}
@@ -188,7 +191,8 @@ func (t *TCP) OnACK(a *TCPAck) (begins bool) {
 		t.recoverBy(a, newBytes > 0 && !a.NewLoss)
 	case a.Marked && t.acked > t.recover:
 		t.begin(a, t.growth.cut(t), true)
-	case newBytes == 0 || a.Duplicate: // limited transmit keeps the window (RFC 5681, §3.2, step 1; RFC 6675, §5)
+	// limited transmit keeps the window (RFC 5681, §3.2, step 1; RFC 6675, §5)
+	case newBytes == 0 || a.Duplicate:
 	case t.windowB < t.threshold:
 		t.windowB += min(newBytes, t.slowStart*t.smss)
 	default:

@@ -34,7 +34,8 @@ func TestNewRenoWindows(t *testing.T) {
 	step("slow start", 4000, 13_000, 2000, 9000, false, 12_000, false)
 	step("first duplicate", 4000, 16_000, 1000, 11_000, false, 12_000, false)
 	step("second: limited transmit by the pipe", 4000, 16_000, 1000, 10_000, false, 12_000, false)
-	step("third: the first packet at once", 4000, 18_000, 1000, 10_000, true, 11_000, true) // threshold 7,000 of 14,000
+	// threshold 7,000 of 14,000
+	step("third: the first packet at once", 4000, 18_000, 1000, 10_000, true, 11_000, true)
 	send(1000)
 	step("one for two", 4000, 18_000, 1000, 10_000, true, 10_000, false)
 	step("one for two", 4000, 18_000, 1000, 9000, true, 9500, false) // 3,000 × 7 / 14 - 1,000
@@ -117,7 +118,8 @@ func TestCUBICWindows(t *testing.T) {
 	for i := range int64(70) {
 		ack(c, 1e9, 101_000+1000*i, 170_000+1000*i, false)
 	}
-	if w := c.Window(); w < 70_500 || w > 70_530 {
+	w := c.Window()
+	if w < 70_500 || w > 70_530 {
 		t.Errorf("Reno-friendly: window %d, want 70,527 at most and nearly that", w)
 	}
 	want := math.Cbrt(75)
@@ -159,21 +161,26 @@ func TestDCTCPWindowReducesOnce(t *testing.T) {
 		c.OnACK(&a)
 		alpha := c.growth.(*dctcpWindow).alpha
 		if c.threshold != wantThreshold || c.Recovers() != wantRecovers || alpha != 1 {
-			t.Fatalf("%s: threshold %d, recovers %v, want %d, %v; alpha %v", what, c.threshold, c.Recovers(), wantThreshold,
-				wantRecovers, alpha)
+			t.Fatalf("%s: threshold %d, recovers %v, want %d, %v; alpha %v", what, c.threshold, c.Recovers(),
+				wantThreshold, wantRecovers, alpha)
 		}
 	}
 	step("a mark", TCPAck{AckedBytes: 2000, SentBytes: 10_000, Marked: true}, 5000, false)
 	step("another", TCPAck{AckedBytes: 4000, SentBytes: 11_000, Marked: true}, 5000, false)
-	step("a SACK without", TCPAck{AckedBytes: 4000, SentBytes: 11_000, DeliveredBytes: 1000, Duplicate: true}, 5000, false)
-	step("a loss of that window", TCPAck{AckedBytes: 4000, SentBytes: 12_000, DeliveredBytes: 1000, Lost: true}, 5000, true)
+	step("a SACK without", TCPAck{AckedBytes: 4000, SentBytes: 11_000, DeliveredBytes: 1000, Duplicate: true},
+		5000, false)
+	step("a loss of that window", TCPAck{AckedBytes: 4000, SentBytes: 12_000, DeliveredBytes: 1000, Lost: true},
+		5000, true)
 	step("a mark in recovery", TCPAck{AckedBytes: 6000, SentBytes: 13_000, Marked: true}, 5000, true)
-	step("its end: the mark is of before", TCPAck{AckedBytes: 12_000, SentBytes: 16_000, Marked: true}, 5000, false)
+	step("its end: the mark is of before", TCPAck{AckedBytes: 12_000, SentBytes: 16_000, Marked: true}, 5000,
+		false)
 	again := TCPAck{AckedBytes: 12_000, SentBytes: 16_000, Duplicate: true, Marked: true}
 	step("after it, a mark of the same data", again, 5000, false)
 	step("a mark of the next window", TCPAck{AckedBytes: 13_000, SentBytes: 17_000, Marked: true}, 2500, false)
-	step("and of the one after, at its end", TCPAck{AckedBytes: 18_000, SentBytes: 40_000, Marked: true}, 2000, false)
-	step("a loss of the one after that", TCPAck{AckedBytes: 42_000, SentBytes: 62_000, Marked: true, Lost: true}, 10_000, true)
+	step("and of the one after, at its end", TCPAck{AckedBytes: 18_000, SentBytes: 40_000, Marked: true}, 2000,
+		false)
+	step("a loss of the one after that", TCPAck{AckedBytes: 42_000, SentBytes: 62_000, Marked: true, Lost: true},
+		10_000, true)
 }
 
 // In slow start, an ACK of many packets raises the window by one packet (NewReno) or two (Linux's). More

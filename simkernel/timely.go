@@ -37,8 +37,10 @@ var timelySpec = transportSpec{
 		return nil
 	},
 	newSender: func() Sender { return &timely{} },
-	steadyRTT: func(p *Params, l Limits, rttPS int64) bool { return rttPS <= (p.TIMELY.HighNS+l.moreNS())*PSPerNS },
-	Traits:    Traits{DelayBased: true},
+	steadyRTT: func(p *Params, l Limits, rttPS int64) bool {
+		return rttPS <= (p.TIMELY.HighNS+l.moreNS())*PSPerNS
+	},
+	Traits: Traits{DelayBased: true},
 }
 
 // TIMELYParams are the constants of TIMELY.

@@ -35,10 +35,11 @@ type transportSpec struct {
 	version     uint64 // raised, with MethodVersion of package pipeline, when equal input has other results
 	headerBytes int64  // added to the header of every packet, and to ACKs: time stamps, telemetry
 
-	defaults  func(p *Params)                // sets the transport's own constants
-	constants func(p *Params) any            // pointer to its struct in Params; nil: Params' own fields
-	keys      func(p *Params) []Key          // its constants as keys of a scenario file
-	check     func(p *Params) error          // relations between constants, beyond the ranges of keys; may be nil
+	defaults  func(p *Params)       // sets the transport's own constants
+	constants func(p *Params) any   // pointer to its struct in Params; nil: Params' own fields
+	keys      func(p *Params) []Key // its constants as keys of a scenario file
+	// relations between constants, beyond the ranges of keys; may be nil
+	check     func(p *Params) error
 	newSender func() Sender                  // one per flow
 	markBytes func(p *Params) (lo, hi int64) // marking thresholds in bytes per Gbps; nil: switches do not mark
 
@@ -242,7 +243,8 @@ const (
 )
 
 // unitNames follow a range in error texts.
-var unitNames = [...]string{Bytes: " bytes", Nanoseconds: " ns", BitsPerSec: " bps", Packets: " packets", Count: ""}
+var unitNames = [...]string{Bytes: " bytes", Nanoseconds: " ns", BitsPerSec: " bps", Packets: " packets",
+	Count: ""}
 
 // Range describes the allowed values.
 func (k *Key) Range() string {

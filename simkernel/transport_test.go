@@ -49,7 +49,8 @@ func TestRegistry(t *testing.T) {
 		}
 		traits := kind.Traits()
 		if traits.Embedded && traits != (Traits{Embedded: true}) {
-			t.Errorf("%v: the fast path of the link kernel has embedded senders without other traits: %+v", kind, traits)
+			t.Errorf("%v: the fast path of the link kernel has embedded senders without other traits: %+v", kind,
+				traits)
 		}
 		seen := map[string]bool{}
 		for _, k := range p.Keys() {

@@ -30,8 +30,9 @@ func TestRun(t *testing.T) {
 	if !slices.Equal(did, want) {
 		t.Errorf("did %q, want %q", did, want)
 	}
-	a, b, c := files(t, session.Lake, toy.numbers), files(t, session.Lake, toy.squares),
-		files(t, session.Lake, toy.sums)
+	a := files(t, session.Lake, toy.numbers)
+	b := files(t, session.Lake, toy.squares)
+	c := files(t, session.Lake, toy.sums)
 	if a != toyTasks || b != 0 || c != toySums {
 		t.Errorf("%d, %d and %d files", a, b, c)
 	}

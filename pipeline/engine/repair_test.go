@@ -81,7 +81,8 @@ func TestRepairForAnotherLayout(t *testing.T) {
 	if err := New(session, settings()).Run(t.Context(), toy.plan); err != nil {
 		t.Fatal(err)
 	}
-	did, want := toy.begun(), append(all("squares"), "sums 2", "sums 1", "sums 0")
+	did := toy.begun()
+	want := append(all("squares"), "sums 2", "sums 1", "sums 0")
 	if !slices.Equal(did[len(did)-len(want):], want) {
 		t.Errorf("did %q, want %q in the end", did, want)
 	}

@@ -180,7 +180,8 @@ func TestShards(t *testing.T) {
 			if _, err := run(shard, stage); err != nil {
 				t.Fatalf("%s %s: %v", stage, shard, err)
 			}
-			n, want := files(t, l, toy.squares) == 0, stage == toy.sums && shard == "1/2"
+			n := files(t, l, toy.squares) == 0
+			want := stage == toy.sums && shard == "1/2"
 			if n != want {
 				t.Errorf("after %s %s: collected %v", stage, shard, n)
 			}

@@ -33,7 +33,7 @@ func (c *content) verdict() *verdict {
 	if c.idealChanged() {
 		v.Measure = "FCT"
 		v.Sentences = append(v.Sentences,
-			fmt.Sprintf("The ideal FCT of %s flows differs, because bandwidth, delay or "+"length of their paths "+
+			fmt.Sprintf("The ideal FCT of %s flows differs, because bandwidth, delay or length of their paths "+
 				"does. Slowdowns are relative to another ideal, so FCTs are compared.",
 				thousands(c.answers["ideal"].Int(0, "flows"))))
 	}
@@ -66,7 +66,8 @@ func (c *content) verdict() *verdict {
 			fmt.Sprintf("The %d services with the most flows are compared; table comparisons has the others.",
 				len(names)))
 	}
-	n, flows := all.Int(0, "flows"), c.answers["headline"].Int(0, "flows")
+	n := all.Int(0, "flows")
+	flows := c.answers["headline"].Int(0, "flows")
 	if n > 0 && n != flows {
 		v.Sentences = append(v.Sentences,
 			fmt.Sprintf("The comparison covers the %s flows that both scenarios have; the numbers "+

@@ -72,7 +72,8 @@ func TestExactWindows(t *testing.T) {
 	}
 	var halves, wholes []*histogram
 	for _, n := range slots {
-		got, want := part[n][all].Flows(), whole.found[n][all].Flows()
+		got := part[n][all].Flows()
+		want := whole.found[n][all].Flows()
 		if got != want {
 			t.Errorf("window %d has %d flows of %d", n, got, want)
 		}

@@ -77,7 +77,8 @@ func TestLoadWith(t *testing.T) {
 		if (changed == text) != (c.from == "") {
 			t.Fatalf("the file has no %q", c.from)
 		}
-		got, want := scenarioID(t, s), scenarioID(t, mustLoad(t, tinyFiles(t, changed)))
+		got := scenarioID(t, s)
+		want := scenarioID(t, mustLoad(t, tinyFiles(t, changed)))
 		if got != want {
 			t.Errorf("%q: scenario %s, of the changed file %s", c.settings, got, want)
 		}

@@ -41,7 +41,8 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 		"matrix": func(f tree.Field) error { return r.readMatrix(f, &s) },
 		"racks":  s.readRacks,
 		"hosts": func(f tree.Field) error {
-			s.hosts, s.hostsAt = []string{}, f
+			s.hosts = []string{}
+			s.hostsAt = f
 			return tree.ReadList(&s.hosts, tree.Verbatim)(f)
 		},
 		"pairs":    s.readPairs,

@@ -56,7 +56,8 @@ func TestJobs(t *testing.T) {
 	for _, table := range []schema.Table{schema.Flows, schema.Dependencies, schema.JobFlows, schema.ExactFCTs,
 		schema.Slowdowns} {
 		digest := "SELECT count(*) > 0, bit_xor(hash(t)) FROM " + table.Name + " AS t"
-		one, two := estimates.Ask(t, dir, digest), estimates.Ask(t, other, digest)
+		one := estimates.Ask(t, dir, digest)
+		two := estimates.Ask(t, other, digest)
 		if one != two || !strings.HasPrefix(one, "[true") {
 			t.Errorf("%s differs by workers: %s, %s", table.Name, one, two)
 		}

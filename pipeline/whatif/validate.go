@@ -205,10 +205,12 @@ type sample struct {
 // add adds a flow. A value of 0 means that there is none.
 func (s *sample) add(row int64, estimate, tru float64) {
 	if estimate > 0 {
-		s.rows, s.estimate = append(s.rows, row), append(s.estimate, estimate)
+		s.rows = append(s.rows, row)
+		s.estimate = append(s.estimate, estimate)
 	}
 	if tru > 0 {
-		s.truRows, s.tru = append(s.truRows, row), append(s.tru, tru)
+		s.truRows = append(s.truRows, row)
+		s.tru = append(s.tru, tru)
 	}
 }
 

@@ -75,7 +75,8 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 		}
 		for _, r := range v.Rows {
 			near := func(x, want float64) bool { return math.Abs(x-want) <= 1e-9 }
-			if !near(r.Error, c.errorWanted) || !near(r.ErrorLo, c.errorWanted) || !near(r.Wasserstein, c.distanceWant) {
+			if !near(r.Error, c.errorWanted) || !near(r.ErrorLo, c.errorWanted) ||
+				!near(r.Wasserstein, c.distanceWant) {
 				t.Errorf("truth = %s: %+v", c.fct, r)
 			}
 		}
@@ -85,8 +86,10 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	refuse(empty, "flow ids")
 	for _, c := range [][2]string{
 		{"SELECT flow_id FROM (" + all + ")", `column "fct_ns" not found`},
-		{"SELECT CAST(flow_id AS VARCHAR) AS flow_id, fct_ns FROM (" + all + ")", "column flow_id is of type VARCHAR"},
-		{"SELECT flow_id, CAST(fct_ns AS VARCHAR) AS fct_ns FROM (" + all + ")", "column fct_ns is of type VARCHAR"},
+		{"SELECT CAST(flow_id AS VARCHAR) AS flow_id, fct_ns FROM (" + all + ")",
+			"column flow_id is of type VARCHAR"},
+		{"SELECT flow_id, CAST(fct_ns AS VARCHAR) AS fct_ns FROM (" + all + ")",
+			"column fct_ns is of type VARCHAR"},
 		{all + " UNION ALL (" + all + " ORDER BY flow_id LIMIT 2)", "2 flow ids occur more than once"},
 		{all + " UNION ALL SELECT NULL, 5", "1 rows have no flow_id or no fct_ns"},
 		{all + " UNION ALL SELECT -7, NULL", "1 rows have no flow_id or no fct_ns"},
@@ -118,7 +121,8 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 	if err := a.Write(&b, "text"); err != nil || v.Matched != 0.25 || !strings.Contains(b.String(), share) {
 		t.Errorf("matched %v, %v: %s", v.Matched, err, b.String())
 	}
-	for file, want := range map[string]string{dir: "is a directory", filepath.Join(dir, "t1.parquet"): "t1.parquet: "} {
+	for file, want := range map[string]string{
+		dir: "is a directory", filepath.Join(dir, "t1.parquet"): "t1.parquet: "} {
 		refuse(file, want)
 	}
 	refuse("no-truth.parquet", "no-truth.parquet")
@@ -134,7 +138,8 @@ func TestBootstrapCoverage(t *testing.T) {
 	for _, paired := range []bool{true, false} {
 		misses := 0
 		for trial := range trials {
-			s, rng := &sample{name: "all"}, uint64(trial+1)
+			s := &sample{name: "all"}
+			rng := uint64(trial + 1)
 			draw := func() float64 {
 				rng = rng*6364136223846793005 + 1442695040888963407
 				return 1 - math.Log(1-float64(rng>>11)/(1<<53))
@@ -155,7 +160,8 @@ func TestBootstrapCoverage(t *testing.T) {
 				}
 			}
 		}
-		if share := float64(misses) / trials; share > 0.12 {
+		share := float64(misses) / trials
+		if share > 0.12 {
 			t.Errorf("paired %v: a 95%% interval misses in %.0f%% of the trials", paired, 100*share)
 		}
 	}
@@ -172,7 +178,8 @@ func TestExactEndToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := v.Rows[len(v.Rows)-1]; last.Flows != 4000 {
+	last := v.Rows[len(v.Rows)-1]
+	if last.Flows != 4000 {
 		t.Errorf("%d flows compared", last.Flows)
 	}
 	for _, r := range v.Rows {
@@ -181,7 +188,8 @@ func TestExactEndToEnd(t *testing.T) {
 		}
 	}
 	status, err := pipeline.ReadStatus(run.Lake, true)
-	if err != nil || status.Scenarios[0].State != pipeline.StateComplete || len(status.Scenarios[0].Variants) != 1 {
+	if err != nil || status.Scenarios[0].State != pipeline.StateComplete ||
+		len(status.Scenarios[0].Variants) != 1 {
 		t.Errorf("status %+v, %v", status, err)
 	}
 }

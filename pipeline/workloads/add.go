@@ -200,8 +200,8 @@ func (in *ingestion) noFlows() error {
 	why := names.Of(c.Reasons, func(r ingest.RejectCount) string {
 		return fmt.Sprintf("%d × %s", r.Rows, r.Reason)
 	})
-	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of them "+
-		"no flows by their own account (%s)", in.state.ID, c.Rows, c.SetAside, strings.Join(why, ", "))
+	return fmt.Errorf("workload %s has no flow that can be simulated: all of its %d rows are rejected, %d of "+
+		"them no flows by their own account (%s)", in.state.ID, c.Rows, c.SetAside, strings.Join(why, ", "))
 }
 
 func (in *ingestion) checkRejects() error {
@@ -381,7 +381,8 @@ func (in *ingestion) file(f lake.DataFile) string { return filepath.Join(in.sess
 
 // routeChunks routes the flows of data files, and writes the load of each link. A flow without a path is
 // counted as unreachable. A later run decides whether that is an error.
-func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile, has []lake.FlowStats) (
+func (in *ingestion) routeChunks(ctx context.Context, m *Merged, files []lake.DataFile,
+	has []lake.FlowStats) (
 	[]lake.DataFile, error) {
 	router, err := topology.NewRouter(ctx, in.net, in.Seed)
 	if err != nil {

@@ -81,7 +81,8 @@ func writeDay(t *testing.T, dir string, records int64, files int) *day {
 		if int64(at) >= 24*3600*1e9-600*1e9 {
 			break
 		}
-		i, j := w.random.IntN(len(hosts)), w.random.IntN(len(hosts)-1)
+		i := w.random.IntN(len(hosts))
+		j := w.random.IntN(len(hosts) - 1)
 		if j >= i {
 			j++
 		}
@@ -193,7 +194,8 @@ func (w *dayWriter) close(t *testing.T) {
 
 // flow writes the records of a flow: one for each minute, at both ends.
 func (w *dayWriter) flow(f dayFlow) {
-	left, windows := f.size, 1+(f.startNS+f.durationNS)/60e9-f.startNS/60e9
+	left := f.size
+	windows := 1 + (f.startNS+f.durationNS)/60e9 - f.startNS/60e9
 	for i := range windows {
 		from := max(f.startNS, (f.startNS/60e9+i)*60e9)
 		to := min(f.startNS+f.durationNS, (f.startNS/60e9+i+1)*60e9-1)
@@ -211,7 +213,8 @@ func (w *dayWriter) flow(f dayFlow) {
 // record writes the record that one interface logs of a flow for one minute.
 func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 	w.records++
-	from, to := dayStart.Unix()+startNS/1e9, dayStart.Unix()+endNS/1e9
+	from := dayStart.Unix() + startNS/1e9
+	to := dayStart.Unix() + endNS/1e9
 	line := func(src, bytes string, from, to int64) {
 		w.line = fmt.Appendf(w.line[:0], "2 123456789010 eni-%08x %s %s %d %d 17 %d %s %d %d ACCEPT OK",
 			eni, src, address(f.dst), f.sport, f.dport, (size+1447)/1448, bytes, from, to)
@@ -242,9 +245,11 @@ func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 // The ingest of a synthetic day loses no row, and keeps the bytes of every link and the sizes of flows. The
 // day has 10 million records if PARSIMON_LONG is set, otherwise 100,000.
 func TestIngestDay(t *testing.T) {
-	records, files := int64(100_000), 8
+	records := int64(100_000)
+	files := 8
 	if os.Getenv("PARSIMON_LONG") != "" {
-		records, files = 10_000_000, 96
+		records = 10_000_000
+		files = 96
 	}
 	dir := t.TempDir()
 	d := writeDay(t, dir, records, files)
@@ -255,14 +260,16 @@ func TestIngestDay(t *testing.T) {
 	dir = filepath.Join(dir, "lake")
 	began := time.Now()
 	rssBefore := peakRSS(t)
-	report, err := Ingest(t.Context(), Trace{Sources: []string{d.log}, Topology: "small-2to1", Mappings: []*ingest.Mapping{mapping},
-		Options: ingest.Options{Hosts: d.hosts, MaxRejects: 0.02, Seed: 1, GapSigma: 1, IdleNS: ingest.DefaultIdleNS}},
+	report, err := Ingest(t.Context(), Trace{Sources: []string{d.log}, Topology: "small-2to1",
+		Mappings: []*ingest.Mapping{mapping}, Options: ingest.Options{Hosts: d.hosts, MaxRejects: 0.02, Seed: 1,
+			GapSigma: 1, IdleNS: ingest.DefaultIdleNS}},
 		Settings{Lake: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	seconds := time.Since(began).Seconds()
-	t.Logf("%d records (%d damaged) of %d flows in %.1f s (%.0f records/s); peak memory %d MiB (%d MiB of the generator)",
+	t.Logf("%d records (%d damaged) of %d flows in %.1f s (%.0f records/s); peak memory %d MiB (%d MiB of the "+
+		"generator)",
 		d.records, d.damaged, d.flows, seconds, float64(d.records)/seconds, peakRSS(t)>>20, rssBefore>>20)
 	if report.Rows != d.records || report.Rows != report.Flows+report.Merged+report.Rejects {
 		t.Errorf("%d rows in of %d, %d flows + %d merged + %d rejected",
@@ -294,11 +301,14 @@ func (d *day) compare(t *testing.T, dir string, id lake.WorkloadID) {
 		t.Fatal(err)
 	}
 	var sizes []int64
-	hostBytes, linkBytes := make([]int64, len(d.topology.Links)), make([]int64, len(d.topology.Links))
+	hostBytes := make([]int64, len(d.topology.Links))
+	linkBytes := make([]int64, len(d.topology.Links))
 	var path []int32
 	err = columns.ForEach(l.Read(schema.Flows, files, nil), func(rec arrow.Record) error {
-		ids, size := columns.Int64s(rec, "flow_id"), columns.Int64s(rec, "size_bytes")
-		src, dst := columns.Int32s(rec, "src"), columns.Int32s(rec, "dst")
+		ids := columns.Int64s(rec, "flow_id")
+		size := columns.Int64s(rec, "size_bytes")
+		src := columns.Int32s(rec, "src")
+		dst := columns.Int32s(rec, "dst")
 		sizes = append(sizes, size...)
 		for i, id := range ids {
 			var err error
@@ -333,7 +343,8 @@ func (d *day) compareSizes(t *testing.T, sizes []int64) {
 	slices.Sort(d.sizes)
 	var off []string
 	for _, q := range []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999} {
-		a, b := d.sizes[int(q*float64(len(d.sizes)-1))], sizes[int(q*float64(len(sizes)-1))]
+		a := d.sizes[int(q*float64(len(d.sizes)-1))]
+		b := sizes[int(q*float64(len(sizes)-1))]
 		change := float64(b)/float64(a) - 1
 		off = append(off, fmt.Sprintf("p%g %+.2f%%", 100*q, 100*change))
 		if math.Abs(change) > 0.05 {

@@ -85,7 +85,8 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	in := &ingestion{Trace: t, Settings: o, report: &Report{}}
 	in.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	in.Progress = cmp.Or[engine.Progress](o.Progress, engine.Silent{})
-	in.Options.MemoryBytes, in.Threads = cmp.Or(o.MemoryBytes, 512<<20), in.Workers
+	in.Options.MemoryBytes = cmp.Or(o.MemoryBytes, 512<<20)
+	in.Threads = in.Workers
 	files, err := in.prepare()
 	if err != nil {
 		return nil, err
@@ -106,7 +107,8 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		return nil, err
 	}
 	defer in.session.Close()
-	in.TmpDir, in.Open = in.session.TmpPath(), parquet.OpenFile
+	in.TmpDir = in.session.TmpPath()
+	in.Open = parquet.OpenFile
 	before, fresh, err := in.open(given)
 	if err != nil {
 		return nil, err
@@ -114,7 +116,8 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := in.removeOthers(before); err != nil { // files of a killed call
 		return nil, err
 	}
-	if len(fresh)+in.report.DamagedFiles > 0 || !in.state.Merge.described() || in.damage(in.state.Merge.Files) != nil {
+	if len(fresh)+in.report.DamagedFiles > 0 || !in.state.Merge.described() ||
+		in.damage(in.state.Merge.Files) != nil {
 		if err := in.add(ctx, fresh); err != nil {
 			err = errors.Join(err, in.removeOthers(before))
 			if before == nil {
@@ -179,7 +182,8 @@ func (in *ingestion) prepare() (files []string, err error) {
 	}
 	in.Mapping = in.Mappings[0]
 	if in.SamplingRate > 0 && !in.Mapping.Records {
-		return nil, fmt.Errorf("--sampling-rate is for flow logs: the rows of format %s are whole flows", in.Mapping.Name)
+		return nil, fmt.Errorf("--sampling-rate is for flow logs: the rows of format %s are whole flows",
+			in.Mapping.Name)
 	}
 	set := Setting{Records: in.Mapping.Records, Seed: in.Seed, GapSigma: in.GapSigma, IdleNS: in.IdleNS,
 		First: in.LabelsFirst, Rate: in.SamplingRate}
@@ -246,7 +250,8 @@ func (t *Trace) setMappings(files []string) error {
 		}
 	}
 	for _, m := range t.Mappings {
-		if first := t.Mappings[0]; m.Records != first.Records {
+		first := t.Mappings[0]
+		if m.Records != first.Records {
 			return fmt.Errorf("format %s and format %s differ: one has records of flow logs, the other whole flows: "+
 				"make two workloads", m.Name, first.Name)
 		}
@@ -257,7 +262,8 @@ func (t *Trace) setMappings(files []string) error {
 // absolute returns the absolute path of an existing file. Names of built-in topologies do not change.
 func absolute(path string) string {
 	full, err := filepath.Abs(path)
-	if _, missing := os.Stat(path); missing != nil || err != nil {
+	_, missing := os.Stat(path)
+	if missing != nil || err != nil {
 		return path
 	}
 	return full
@@ -384,11 +390,12 @@ func (in *ingestion) sameMapping(s Source, given bool) error {
 	switch {
 	case ofName:
 		return fmt.Errorf("workload %[1]s was ingested with another mapping %[2]s, of --mapping or of another "+
-			"version of the program, whose rows may differ: parsimon rm --workload %[1]s --lake %[3]s and ingest all of "+
-			"its files again, or give another --workload", in.state.ID, s.Format, in.session.Path())
+			"version of the program, whose rows may differ: parsimon rm --workload %[1]s --lake %[3]s and ingest all "+
+			"of its files again, or give another --workload", in.state.ID, s.Format, in.session.Path())
 	case given:
-		return fmt.Errorf("%s is in workload %s by mapping %s, and its rows are read once: give that mapping or another "+
-			"--workload; for both directions of a record, one mapping yields column reverse_bytes", s.File, in.state.ID,
+		return fmt.Errorf("%s is in workload %s by mapping %s, and its rows are read once: give that mapping or "+
+			"another --workload; for both directions of a record, one mapping yields column reverse_bytes", s.File,
+			in.state.ID,
 			s.Format)
 	}
 	return nil

@@ -27,8 +27,10 @@ import (
 const killedIn = "PARSIMON_TEST_KILLED_INGEST"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(killedIn); dir != "" {
-		tr, settings := traceDir(dir).trace(0, 1), traceDir(dir).settings()
+	dir := os.Getenv(killedIn)
+	if dir != "" {
+		tr := traceDir(dir).trace(0, 1)
+		settings := traceDir(dir).settings()
 		settings.Progress = &killer{}
 		_, err := Ingest(context.Background(), tr, settings)
 		fmt.Println("the ingest was not killed:", err)
@@ -191,7 +193,8 @@ func TestAppend(t *testing.T) {
 	}
 	_, after := d.open(t)
 	records := lake.FilesOf(after, schema.Records)
-	if old := lake.FilesOf(before, schema.Records); len(old) != 1 || len(records) != 2 || records[0].Path != old[0].Path ||
+	if old := lake.FilesOf(before, schema.Records); len(old) != 1 || len(records) != 2 ||
+		records[0].Path != old[0].Path ||
 		records[0].Digest != old[0].Digest || records[1].Path == old[0].Path {
 		t.Errorf("records %v, before %v", pathsOf(records), pathsOf(old))
 	}
@@ -210,10 +213,12 @@ func TestAppend(t *testing.T) {
 			}
 		}
 	}
-	if disk, listed := d.onDisk(t), pathsOf(after); !slices.Equal(disk, listed) {
+	disk, listed := d.onDisk(t), pathsOf(after)
+	if !slices.Equal(disk, listed) {
 		t.Errorf("files %v, the manifest lists %v", disk, listed)
 	}
-	if n := d.count(t); n != "200" {
+	n := d.count(t)
+	if n != "200" {
 		t.Errorf("%s flows, want 200", n)
 	}
 }
@@ -295,16 +300,19 @@ func TestSeveralFormats(t *testing.T) {
 		}
 		return Ingest(t.Context(), tr, d.settings())
 	}
-	if r, err := run([]string{"gcp", "vpc"}, "day0.log", "gcp.json"); err != nil || r.Flows != 101 || r.Rows != 201 {
+	if r, err := run([]string{"gcp", "vpc"}, "day0.log", "gcp.json"); err != nil || r.Flows != 101 ||
+		r.Rows != 201 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	r, err := run([]string{"nfdump", "vpc"}, "nfdump.csv", "day0.log")
 	if err != nil || r.Flows != 102 || r.NewFiles != 1 || r.KnownFiles != 1 ||
-		!slices.Equal(r.Notes, []string{d.path("nfdump.csv") + " does not end with a line end: its last row may have been cut"}) {
+		!slices.Equal(r.Notes, []string{d.path("nfdump.csv") + " does not end with a line end: its last row may " +
+			"have been cut"}) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	l, _ := d.open(t)
-	if s := ReadStatus(l, "days", true); s.Format != "gcp,nfdump,vpc" {
+	s := ReadStatus(l, "days", true)
+	if s.Format != "gcp,nfdump,vpc" {
 		t.Errorf("%+v", s)
 	}
 	for want, c := range map[string][2]string{
@@ -350,10 +358,12 @@ func TestOtherMapping(t *testing.T) {
 	other.Rows = strings.Replace(other.Rows, "vpc_id AS vnet", "interface_id AS vnet", 1)
 	tr.Mappings = []*ingest.Mapping{&other}
 	_, err := Ingest(t.Context(), tr, d.settings())
-	if want := "workload days was ingested with another mapping vpc"; err == nil || !strings.Contains(err.Error(), want) {
+	want := "workload days was ingested with another mapping vpc"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
-	if r := d.ingest(t, 0); r.NewFiles != 0 || r.KnownFiles != 1 || d.count(t) != "100" {
+	r := d.ingest(t, 0)
+	if r.NewFiles != 0 || r.KnownFiles != 1 || d.count(t) != "100" {
 		t.Errorf("the same mapping again: %+v", r)
 	}
 }
@@ -370,7 +380,8 @@ func TestRowsCountOnce(t *testing.T) {
 	row := "2 1 eni-9 10.0.0.1 10.0.0.2 40999 443 6 10 5000 1769819000 1769819001 ACCEPT OK\n"
 	d.write(t, "day0.log", string(text)+row)
 	grown := d.ingest(t, 0)
-	if grown.Flows != first.Flows+1 || grown.NewFiles != 1 || grown.Repeated == 0 || grown.Rows != 2*first.Rows+1 ||
+	if grown.Flows != first.Flows+1 || grown.NewFiles != 1 || grown.Repeated == 0 ||
+		grown.Rows != 2*first.Rows+1 ||
 		grown.Rows != grown.Flows+grown.Merged+grown.Rejects {
 		t.Errorf("first %+v\ngrown %+v", first, grown)
 	}
@@ -395,7 +406,8 @@ func TestRowsCountOnce(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(text), "\n")
 	d.write(t, "day0.log", lines[0]+strings.Join(lines[len(lines)/2:], ""))
-	if half := d.ingest(t, 0); half.Flows != grown.Flows || d.count(t) != flows {
+	half := d.ingest(t, 0)
+	if half.Flows != grown.Flows || d.count(t) != flows {
 		t.Errorf("half of the log again: %+v", half)
 	}
 }
@@ -429,7 +441,8 @@ func TestFlippedByteInRecords(t *testing.T) {
 	if err := l.Check(file); !isDamage(err, file.Path) {
 		t.Errorf("check: %v", err)
 	}
-	if _, err := ask(t, l, "SELECT count(*) FROM records"); err == nil || !strings.Contains(err.Error(), file.Path) {
+	if _, err := ask(t, l, "SELECT count(*) FROM records"); err == nil ||
+		!strings.Contains(err.Error(), file.Path) {
 		t.Errorf("query: %v", err)
 	}
 	s := ReadStatus(l, "days", true)
@@ -440,10 +453,12 @@ func TestFlippedByteInRecords(t *testing.T) {
 	if !isDamage(err, file.Path) || !strings.Contains(err.Error(), "give that file again") {
 		t.Errorf("ingest of the next day: %v", err)
 	}
-	if r := d.ingest(t, 0, 1); r.DamagedFiles != 1 || r.Flows != 200 {
+	r := d.ingest(t, 0, 1)
+	if r.DamagedFiles != 1 || r.Flows != 200 {
 		t.Errorf("ingest of both days: %+v", r)
 	}
-	if s = ReadStatus(l, "days", true); s.State != "complete" {
+	s = ReadStatus(l, "days", true)
+	if s.State != "complete" {
 		t.Errorf("status after the repair %+v", s)
 	}
 }
@@ -470,11 +485,14 @@ func TestLogWithoutFlows(t *testing.T) {
 	row := "2 1 eni-1 - - - - - - - 1769817600 1769817660 - NODATA\n"
 	d.write(t, "day0.log", vpcHeader+strings.Repeat(row, 3))
 	_, err := Ingest(t.Context(), d.trace(0), d.settings())
-	want := "has no flow that can be simulated: all of its 3 rows are rejected, 3 of them no flows by their own account"
-	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "3 × log-status is NODATA") {
+	want := "has no flow that can be simulated: all of its 3 rows are rejected, 3 of them no flows by their " +
+		"own account"
+	if err == nil || !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "3 × log-status is NODATA") {
 		t.Errorf("error %v, want %q", err, want)
 	}
-	if left := d.onDisk(t); len(left) > 0 {
+	left := d.onDisk(t)
+	if len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 	l, err := lake.Open(d.path("lake"), false)
@@ -498,7 +516,8 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 	if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
 		t.Fatalf("the child was not killed: %v\n%s", err, out)
 	}
-	if disk := d.onDisk(t); len(disk) <= len(before) {
+	disk := d.onDisk(t)
+	if len(disk) <= len(before) {
 		t.Fatalf("the child wrote no data file: %v", disk)
 	}
 	l, after := d.open(t)
@@ -506,10 +525,12 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 	if !slices.EqualFunc(before, after, same) {
 		t.Errorf("the manifest lists %v, before %v", pathsOf(after), pathsOf(before))
 	}
-	if n := d.count(t); n != "100" {
+	n := d.count(t)
+	if n != "100" {
 		t.Errorf("%s flows, want the first day's 100", n)
 	}
-	if s := ReadStatus(l, "days", true); s.State != "complete" || s.Sources != 1 || s.Flows != 100 {
+	s := ReadStatus(l, "days", true)
+	if s.State != "complete" || s.Sources != 1 || s.Flows != 100 {
 		t.Errorf("status %+v", s)
 	}
 	state, err := Resolve(l, "days")
@@ -532,12 +553,14 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 // A failed ingest leaves nothing of a new workload, and does not change an existing workload.
 func TestFailedIngest(t *testing.T) {
 	d := newTrace(t, 1)
-	d.write(t, "day1.log", vpcHeader+"2 1 eni-1 10.9.9.9 10.0.0.1 1 2 6 10 5000 1769817600 1769817601 ACCEPT OK\n")
+	d.write(t, "day1.log", vpcHeader+"2 1 eni-1 10.9.9.9 10.0.0.1 1 2 6 10 5000 1769817600 1769817601 ACCEPT "+
+		"OK\n")
 	for _, known := range []bool{false, true} {
 		if known {
 			d.ingest(t, 0)
 		}
-		if _, err := Ingest(t.Context(), d.trace(1), d.settings()); err == nil || !strings.Contains(err.Error(), "--max-rejects") {
+		if _, err := Ingest(t.Context(), d.trace(1), d.settings()); err == nil ||
+			!strings.Contains(err.Error(), "--max-rejects") {
 			t.Fatalf("rows of no host: %v", err)
 		}
 		left, err := filepath.Glob(d.path("lake/*/workload=*"))

@@ -88,17 +88,27 @@ type LinkForecast struct {
 
 // finish completes the report of the workload's current content.
 func (in *ingestion) finish() error {
-	r, m := in.report, &in.state.Merge
+	r := in.report
+	m := &in.state.Merge
 	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.Workers
 	c := in.state.counts()
-	r.Rows, r.Reverse, r.Rejects, r.SetAside, r.Reasons = c.Rows, c.Reverse, c.Rejects, c.SetAside, c.Reasons
-	r.Flows, r.Merged, r.SyntheticStarts = m.Flows, m.Merged, m.SyntheticStarts
-	r.FirstStartNS, r.LastStartNS = m.FirstStartNS, m.LastStartNS
+	r.Rows = c.Rows
+	r.Reverse = c.Reverse
+	r.Rejects = c.Rejects
+	r.SetAside = c.SetAside
+	r.Reasons = c.Reasons
+	r.Flows = m.Flows
+	r.Merged = m.Merged
+	r.SyntheticStarts = m.SyntheticStarts
+	r.FirstStartNS = m.FirstStartNS
+	r.LastStartNS = m.LastStartNS
 	r.Notes = append(r.Notes, m.Notes(m.FirstStartNS, m.LastStartNS)...)
 	for _, c := range m.Corrections {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s has rows of %s, which was ingested before it, with other content: %d rows "+
-			"of the earlier file are not in it, and count beside its own; if it is a correction, parsimon rm --workload %s "+
-			"--lake %s, and ingest all files but the earlier one again", c.File, c.Before, c.Rows, r.Workload, r.Lake))
+		r.Notes = append(r.Notes,
+			fmt.Sprintf("%s has rows of %s, which was ingested before it, with other content: %d rows of the earlier "+
+				"file are not in it, and count beside its own; if it is a correction, parsimon rm --workload %s --lake "+
+				"%s, and ingest all files but the earlier one again", c.File, c.Before, c.Rows,
+				r.Workload, r.Lake))
 	}
 	for _, c := range m.Chunks {
 		r.UnreachableFlows += c.UnreachableFlows
@@ -133,7 +143,8 @@ func (in *ingestion) reportLinks() error {
 	}
 	params := simkernel.DefaultParams()
 	// Including those of flows without a path.
-	all.FirstStartNS, all.LastStartNS = r.FirstStartNS, r.LastStartNS
+	all.FirstStartNS = r.FirstStartNS
+	all.LastStartNS = r.LastStartNS
 	for id, l := range all.Links {
 		if l.Flows == 0 {
 			continue
@@ -155,7 +166,8 @@ const hottestShown = 5
 // Text formats the report for users.
 func (r *Report) Text() *text.Answer {
 	p := &text.Answer{}
-	p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles, r.KnownFiles, r.Lake)
+	p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles, r.KnownFiles,
+		r.Lake)
 	for _, s := range r.Skipped {
 		p.Linef("left out: %s", s.Why)
 	}
@@ -169,17 +181,19 @@ func (r *Report) Text() *text.Answer {
 	if r.Reverse > 0 {
 		both = fmt.Sprintf(" + %d second directions of rows that have both", r.Reverse)
 	}
-	p.Linef("%d rows in%s = %d flows + %d merged + %d rejected (%d of them are not flows according to the log, such as NODATA "+
-		"lines)", r.Rows, both, r.Flows, r.Merged, r.Rejects, r.SetAside)
+	p.Linef("%d rows in%s = %d flows + %d merged + %d rejected (%d of them are not flows according to the log, "+
+		"such as NODATA lines)", r.Rows, both, r.Flows, r.Merged, r.Rejects, r.SetAside)
 	for _, why := range r.Reasons {
 		p.Linef("  %v", why)
 		if advice := why.Advice(); advice != "" {
 			p.Linef("    %s", advice)
 		}
 	}
-	p.Linef("from %s to %s: %s, %s bytes", units.Time(r.FirstStartNS), units.Time(r.LastStartNS), time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
+	p.Linef("from %s to %s: %s, %s bytes", units.Time(r.FirstStartNS), units.Time(r.LastStartNS),
+		time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
-		p.Linef("%.1f%% of the flows have a synthetic start: the trace has it to the second or ms only, or sampled packets, and the rest is drawn", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
+		p.Linef("%.1f%% of the flows have a synthetic start: the trace has it to the second or ms only, or "+
+			"sampled packets, and the rest is drawn", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
 	}
 	p.Linef("\n%-24s %-24s %12s %16s %8s", "service", "vnet", "flows", "bytes", "share")
 	for i, l := range r.Labels {
@@ -187,7 +201,8 @@ func (r *Report) Text() *text.Answer {
 			p.Linef("… and %d more", len(r.Labels)-i)
 			break
 		}
-		p.Linef("%-24s %-24s %12d %16d %7.2f%%", cmp.Or(l.Service, "(none)"), cmp.Or(l.VNet, "(none)"), l.Flows, l.Bytes, 100*float64(l.Bytes)/float64(max(1, r.Bytes)))
+		p.Linef("%-24s %-24s %12d %16d %7.2f%%", cmp.Or(l.Service, "(none)"), cmp.Or(l.VNet, "(none)"), l.Flows,
+			l.Bytes, 100*float64(l.Bytes)/float64(max(1, r.Bytes)))
 	}
 	over := 0
 	for _, l := range r.Links {
@@ -195,7 +210,8 @@ func (r *Report) Text() *text.Answer {
 			over++
 		}
 	}
-	p.Linef("\nOffered load of the links: bytes without headers over the time of the workload (%d of %d above 100%%)", over,
+	p.Linef("\nOffered load of the links: bytes without headers over the time of the workload (%d of %d above "+
+		"100%%)", over,
 		len(r.Links))
 	p.Linef("%-8s %-44s %10s %16s %9s", "link_id", "link", "flows", "bytes", "load")
 	for i, l := range r.Links {
@@ -206,13 +222,15 @@ func (r *Report) Text() *text.Answer {
 		if l.Load > 0 { // at least two digits
 			decimals = max(2, 1-int(math.Floor(math.Log10(100*l.Load))))
 		}
-		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, decimals, 100*l.Load)
+		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, decimals,
+			100*l.Load)
 	}
 	if r.UnreachableFlows > 0 {
 		p.Linef("%d flows have no path", r.UnreachableFlows)
 	}
 	p.Linef("\n%s packet-hops to simulate: about %s for the whole network (exact) with %d workers",
 		units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers)
-	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
+	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT "+
+		"reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
 	return p
 }

@@ -18,7 +18,8 @@ func TestSecondMapping(t *testing.T) {
 	other.Name = "reverse"
 	other.Rows += "-- the other direction\n"
 	tr.Mappings = []*ingest.Mapping{&other}
-	if _, err := Ingest(t.Context(), tr, d.settings()); err == nil || !strings.Contains(err.Error(), "by mapping vpc") {
+	if _, err := Ingest(t.Context(), tr, d.settings()); err == nil ||
+		!strings.Contains(err.Error(), "by mapping vpc") {
 		t.Error(err)
 	}
 }
@@ -57,11 +58,13 @@ func TestUnnamedWorkloads(t *testing.T) {
 		}
 		return r
 	}
-	first, second := run(0), run(1)
+	first := run(0)
+	second := run(1)
 	if first.Workload == second.Workload || second.Flows != 100 {
 		t.Errorf("the second joins the first: %+v", second)
 	}
-	if both := run(0); both.Workload != first.Workload || both.KnownFiles != 1 {
+	both := run(0)
+	if both.Workload != first.Workload || both.KnownFiles != 1 {
 		t.Errorf("the first again: %+v", both)
 	}
 }

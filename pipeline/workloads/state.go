@@ -122,7 +122,8 @@ func (s *State) digests() []string {
 
 // unnamed returns the id of a workload that the user did not name.
 func (s *State) unnamed() lake.WorkloadID {
-	return lake.WorkloadID(scenario.IDOf([]byte(strings.Join(append([]string{s.Setting.id()}, s.First...), " "))))
+	return lake.WorkloadID(scenario.IDOf(
+		[]byte(strings.Join(append([]string{s.Setting.id()}, s.First...), " "))))
 }
 
 func (s Setting) id() string {
@@ -314,9 +315,14 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 		out.State, out.Damage = "damaged", []string{err.Error()}
 		return out
 	}
-	out.Format, out.Sources, out.Flows, out.Merged = s.formats(), len(s.Sources), s.Merge.Flows, s.Merge.Merged
+	out.Format = s.formats()
+	out.Sources = len(s.Sources)
+	out.Flows = s.Merge.Flows
+	out.Merged = s.Merge.Merged
 	c := s.counts()
-	out.Rows, out.Reverse, out.Rejects = c.Rows, c.Reverse, c.Rejects
+	out.Rows = c.Rows
+	out.Reverse = c.Reverse
+	out.Rejects = c.Rejects
 	check := l.CheckSize
 	if thorough {
 		check = l.Check

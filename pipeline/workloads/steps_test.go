@@ -75,7 +75,8 @@ func vpcFlows(random *rand.Rand, parts []int) string {
 	for _, part := range parts {
 		for range stepRows / len(parts) {
 			start := 1769817600 + part*600 + random.IntN(640) - 40
-			from, port := random.IntN(3), 40000+random.IntN(20000)
+			from := random.IntN(3)
+			port := 40000 + random.IntN(20000)
 			for eni := range 2 {
 				fmt.Fprintf(&b, "2 1 eni-%d 10.0.0.%d 10.0.0.%d %d 443 6 10 %d %d %d ACCEPT OK\n",
 					eni, 1+from, 1+(from+1)%3, port, 1+random.IntN(1e5), start, start+random.IntN(60))
@@ -101,8 +102,10 @@ func TestSteps(t *testing.T) {
 			for part := range 4 {
 				steps, got = s.add(t, d, "steps", part)
 			}
-			for _, table := range []schema.Table{schema.Flows, schema.LinkLoads, schema.Nodes, schema.Links, schema.Workloads} {
-				if a, b := digests(whole, table), digests(steps, table); !slices.Equal(a, b) {
+			for _, table := range []schema.Table{schema.Flows, schema.LinkLoads, schema.Nodes, schema.Links,
+				schema.Workloads} {
+				a, b := digests(whole, table), digests(steps, table)
+				if !slices.Equal(a, b) {
 					t.Errorf("%s %v, in one step %v", table.Name, b, a)
 				}
 			}
@@ -149,8 +152,8 @@ func digests(files []lake.DataFile, table schema.Table) (all []string) {
 func compareReports(t *testing.T, got, want *Report) {
 	t.Helper()
 	text := func(r *Report) string {
-		return fmt.Sprint(r.Rows, r.Flows, r.Merged, r.Rejects, r.Reasons, r.SyntheticStarts, r.Bytes, r.FirstStartNS,
-			r.LastStartNS, r.Labels, r.Links, r.UnreachableFlows, r.PacketHops)
+		return fmt.Sprint(r.Rows, r.Flows, r.Merged, r.Rejects, r.Reasons, r.SyntheticStarts, r.Bytes,
+			r.FirstStartNS, r.LastStartNS, r.Labels, r.Links, r.UnreachableFlows, r.PacketHops)
 	}
 	if text(got) != text(want) {
 		t.Errorf("report %s\nin one step %s", text(got), text(want))

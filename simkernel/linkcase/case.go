@@ -198,8 +198,8 @@ func (k *Kernel) check(c *Case) error {
 	case c.TargetBps < leastBps || c.TargetBps > mostBps:
 		return fmt.Errorf("target: bandwidth_bps is %d, must be %d to %d", c.TargetBps, leastBps, mostBps)
 	case c.MarkBytes < 0 || k.traits.RandomMarks && c.MaxMarkBytes < c.MarkBytes:
-		return fmt.Errorf("target: mark_bytes is %d and max_mark_bytes %d: must not be negative or descend", c.MarkBytes,
-			c.MaxMarkBytes)
+		return fmt.Errorf("target: mark_bytes is %d and max_mark_bytes %d: must not be negative or descend",
+			c.MarkBytes, c.MaxMarkBytes)
 	}
 	for i, rows := range [...]int{len(c.Source), len(c.Hops), len(c.FlowKey), len(c.BetweenPS)} {
 		if rows != flows && (i == 0 || rows > 0) {
@@ -207,8 +207,8 @@ func (k *Kernel) check(c *Case) error {
 				[...]string{"source", "hops", "flow_key", "between_ps"}[i])
 		}
 	}
-	return cmp.Or(checkColumns("source", sources, bounded{"bandwidth_bps", c.SourceBps, leastBps, mostBps, true, false},
-		bounded{"delay_ns", c.SourceDelayNS, 0, sourceDelayNS, true, false}),
+	return cmp.Or(checkColumns("source", sources, bounded{"bandwidth_bps", c.SourceBps, leastBps, mostBps, true,
+		false}, bounded{"delay_ns", c.SourceDelayNS, 0, sourceDelayNS, true, false}),
 		checkColumns("flow row", flows, bounded{"start_ns", c.StartNS, 0, math.MaxInt64, true, false},
 			bounded{"size_bytes", c.SizeBytes, 1, MaxSizeBytes, true, false},
 			bounded{"path delay_ns", c.PathDelayNS, 0, MaxDelayNS, true, false},
@@ -233,7 +233,8 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 		for b := blocks; b < min(blocks+n, int64(len(c.Feedback))); b++ {
 			f := &c.Feedback[b]
 			if f.NICWaitNS|f.UpstreamNS|f.WaitNS < 0 { // any of them
-				return 0, fmt.Errorf("flow row %d: block %d: NIC wait is %d ns, upstream wait %d ns, wait %d ns: must not be negative",
+				return 0, fmt.Errorf("flow row %d: block %d: NIC wait is %d ns, upstream wait %d ns, wait %d ns: must "+
+					"not be negative",
 					i, b-blocks, f.NICWaitNS, f.UpstreamNS, f.WaitNS)
 			}
 		}
@@ -316,7 +317,8 @@ func (k *Kernel) checkFlows(c *Case, idealNS []int64) error {
 		case of < 0 || int(of) >= len(k.sources):
 			return fmt.Errorf("flow row %d: source is %d of %d", i, of, len(k.sources))
 		case delayNS < c.SourceDelayNS[of]:
-			return fmt.Errorf("flow row %d: path delay_ns is %d, less than its source's %d", i, delayNS, c.SourceDelayNS[of])
+			return fmt.Errorf("flow row %d: path delay_ns is %d, less than its source's %d", i, delayNS,
+				c.SourceDelayNS[of])
 		case len(c.BetweenPS) > 0 && c.BetweenPS[i] < 0:
 			return fmt.Errorf("flow row %d: between_ps is %d, must not be negative", i, c.BetweenPS[i])
 		}

@@ -36,7 +36,8 @@ func ExampleKernel_Simulate() {
 		return
 	}
 	for i := range r.FCTNS {
-		fmt.Printf("flow %d: FCT %d ns, ideal %d ns, waited %d ns\n", i, r.FCTNS[i], r.IdealNS[i], r.Observed[i].WaitNS)
+		fmt.Printf("flow %d: FCT %d ns, ideal %d ns, waited %d ns\n", i, r.FCTNS[i], r.IdealNS[i],
+			r.Observed[i].WaitNS)
 	}
 	fmt.Printf("%d packets, at most %d bytes in the queue\n", r.PacketsSent, r.MaxQueueBytes)
 	// Output:

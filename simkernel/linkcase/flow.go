@@ -52,9 +52,9 @@ type flow struct {
 	upWire, downWire         simkernel.WireTime
 }
 
-// An ack is one ACK. at is the time at which the host receives it. The lowest bits of flags are flags, and the
-// bits above them are the wait, in ps, of its packet behind the target plus that of the ACK. The packet left the
-// target at at − wait − ackPS.
+// An ack is one ACK. at is the time at which the host receives it. The lowest bits of flags are flags, and
+// the bits above them are the wait, in ps, of its packet behind the target plus that of the ACK. The packet
+// left the target at at − wait − ackPS.
 type ack struct {
 	at    int64
 	flags int64
@@ -96,7 +96,8 @@ func (k *Kernel) start(s *source, startPS int64) {
 	f.openPS = startPS
 	f.upWire, f.downWire = slowestWire(c.UpstreamBps, row), slowestWire(c.DownstreamBps, row)
 	full := k.params.PayloadBytes + k.params.HeaderBytes
-	f.upPassedPS, f.downPassedPS = startPS-f.upWire.PS(full), startPS-f.downWire.PS(full)-pathPS // no packet before
+	// no packet before
+	f.upPassedPS, f.downPassedPS = startPS-f.upWire.PS(full), startPS-f.downWire.PS(full)-pathPS
 	f.block = k.nextBlock
 	f.firstBlock = k.nextBlock
 	k.loadBlock(f)

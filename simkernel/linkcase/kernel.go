@@ -53,10 +53,11 @@ type Kernel struct {
 	blocks    bool
 	nextBlock uint32 // first block of the next flow
 
-	sources        []source
-	flows          []flow // active and retired flows, by slot
-	free           []int32
-	retired        []retiredSlot      // slots whose last packet had not started service when it was sent, oldest first
+	sources []source
+	flows   []flow // active and retired flows, by slot
+	free    []int32
+	// slots whose last packet had not started service when it was sent, oldest first
+	retired        []retiredSlot
 	retiredAt      int                // index of the first of them
 	acks           []ack              // the ACK rings of all slots
 	senders        []simkernel.Sender // by slot; unused if the sender is embedded in flow

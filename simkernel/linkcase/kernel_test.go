@@ -42,8 +42,8 @@ func randomCaseOf(t simkernel.Transport, rng *rand.Rand) (simkernel.Params, *Cas
 	}
 	c := &Case{Behind: true}
 	bps := func() int64 {
-		return kerneltest.Pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000, 1_000_000_000,
-			1_000_000, 8_000_000_000_000)
+		return kerneltest.Pick[int64](rng, 10_000_000_000, 10_000_000_000, 9_876_543_210, 40_000_000_000,
+			1_000_000_000, 1_000_000, 8_000_000_000_000)
 	}
 	sources := kerneltest.Pick(rng, 1, 1, 2, 3, 8, 40)
 	if rng.IntN(5) == 0 {
@@ -186,7 +186,8 @@ func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 	if r.Unfinished == 0 && r.Counters != want.Counters {
 		return nil, fmt.Errorf("counters %+v, twin %+v", r.Counters, want.Counters)
 	}
-	if r.Unfinished == 0 && (!slices.Equal(r.CrowdedAtNS, want.CrowdedAtNS) || !slices.Equal(r.CrowdedBytes, want.CrowdedBytes)) {
+	if r.Unfinished == 0 && (!slices.Equal(r.CrowdedAtNS, want.CrowdedAtNS) ||
+		!slices.Equal(r.CrowdedBytes, want.CrowdedBytes)) {
 		type queues struct{ AtNS, Bytes []float64 }
 		return nil, fmt.Errorf("queues: %s", kerneltest.FirstDifference(queues{r.CrowdedAtNS, r.CrowdedBytes},
 			queues{want.CrowdedAtNS, want.CrowdedBytes}))
@@ -249,7 +250,8 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 		k := mustKernel(t, p)
 		k.picker.leastBits = kerneltest.Pick[uint](rng, 28, 34, 38)
 		if _, err := agreeWithTwin(k, c); err != nil {
-			t.Fatalf("seed %d, %d bits: %v\nparams %s\ncase %s", seed, k.picker.leastBits, err, kerneltest.Brief(p), kerneltest.Brief(c))
+			t.Fatalf("seed %d, %d bits: %v\nparams %s\ncase %s", seed, k.picker.leastBits, err, kerneltest.Brief(p),
+				kerneltest.Brief(c))
 		}
 	}
 }
@@ -365,12 +367,14 @@ func TestKernelAgreesWithTwinOnExtremes(t *testing.T) {
 		long bool
 	}{
 		{name: "incast of 3,000 sources", p: simkernel.DefaultParams(), c: columns(true, 3000, 3000, 30_000, 0)},
-		{name: "3,000 sources, one after another", p: simkernel.DefaultParams(), c: columns(true, 3000, 6000, 20_000, 12_000)},
+		{name: "3,000 sources, one after another", p: simkernel.DefaultParams(),
+			c: columns(true, 3000, 6000, 20_000, 12_000)},
 		{name: "1,000 flows of one source", p: simkernel.DefaultParams(), c: columns(true, 1, 1000, 12_345, 10)},
 		{name: "1,000 flows of a first hop", p: simkernel.DefaultParams(), c: columns(false, 1, 1000, 12_345, 10)},
 		{name: "a window of 4 MB", p: fat, c: columns(true, 4, 4, 20_000_000, 0), long: true},
 		{name: "1 GB alone", p: simkernel.DefaultParams(), c: columns(true, 1, 1, 1_000_000_000, 0), long: true},
-		{name: "1 GB on a first hop", p: simkernel.DefaultParams(), c: columns(false, 1, 1, 1_000_000_000, 0), long: true},
+		{name: "1 GB on a first hop", p: simkernel.DefaultParams(), c: columns(false, 1, 1, 1_000_000_000, 0),
+			long: true},
 		{name: "does not drain", p: payload64K, c: slow},
 		{name: "does not drain from a first hop", p: payload64K, c: slowHost},
 		{name: "does not drain from a first hop with windows", p: payload64K, c: slowPath},

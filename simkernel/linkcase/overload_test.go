@@ -9,7 +9,8 @@ import (
 // With 64 bits, the sum of the waits at a link that is overloaded for hours would silently overflow. 19,980
 // packets of 60 KB wait for a link of 10 kbps, 480,000 s on average: the sum of their waits exceeds 2^63 ns.
 func TestSumOfWaitsExceedsInt64(t *testing.T) {
-	for _, kind := range []simkernel.Transport{simkernel.DCTCP, simkernel.HPCC} { // they count waits in different places
+	// they count waits in different places
+	for _, kind := range []simkernel.Transport{simkernel.DCTCP, simkernel.HPCC} {
 		p := simkernel.ParamsOf(kind)
 		p.PayloadBytes = 60_000
 		p.HeaderBytes = 0

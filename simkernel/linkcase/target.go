@@ -21,13 +21,14 @@ type target struct {
 	waitPS    int64         // waits that are not in waits yet
 	waits     simkernel.Sum // of packets, in ps
 	shallowPS int64         // an arrival with at most this much work in the queue decides nothing: see deep
-	deepPS    int64         // an arrival with more than that may: markPS once maxPackets is known, before that shallowPS
-	log       []logEntry
-	logMask   uint64
-	arrived   uint64 // number of packets that have arrived
-	full      uint64 // number of the packet for which the log has no space
-	waiting   uint64 // no packet before this number is still waiting
-	unmarked  uint64 // no packet before this number can still be marked
+	// an arrival with more than that may: markPS once maxPackets is known, before that shallowPS
+	deepPS   int64
+	log      []logEntry
+	logMask  uint64
+	arrived  uint64 // number of packets that have arrived
+	full     uint64 // number of the packet for which the log has no space
+	waiting  uint64 // no packet before this number is still waiting
+	unmarked uint64 // no packet before this number can still be marked
 
 	markBytes int64
 	markPS    int64 // a queue with at most this much work has at most markBytes behind any packet, and roomBytes

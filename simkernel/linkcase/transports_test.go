@@ -117,7 +117,8 @@ func TestTransportsBehave(t *testing.T) {
 				s.busy)
 		}
 		const thresholdNS = 24_000
-		if s := run(simkernel.DCTCP, flows); s.waitNS < 0.8*thresholdNS || s.waitNS > 1.1*thresholdNS || s.busy < 0.99 {
+		if s := run(simkernel.DCTCP, flows); s.waitNS < 0.8*thresholdNS || s.waitNS > 1.1*thresholdNS ||
+			s.busy < 0.99 {
 			t.Errorf("dctcp, %d flows: mean wait %.0f ns, link busy %.3f", flows, s.waitNS, s.busy)
 		}
 		if s := run(simkernel.DCQCN, flows); s.waitNS > 1.1*thresholdNS || s.busy < 0.99 {
@@ -152,7 +153,8 @@ func TestHPCCReportsWhatItsLinkAllows(t *testing.T) {
 		// The link is half busy: algorithm 1 allows the flow η / (1/2) times its rate.
 		got := float64(r.Observed[b].Denied) / simkernel.ShareUnit
 		if got > 1-p.HPCC.Target+0.02 {
-			t.Fatalf("block %d of %d: the link denies %.3f of the line rate, want at most what is beyond the target", b, blocks, got)
+			t.Fatalf("block %d of %d: the link denies %.3f of the line rate, want at most what is beyond the target",
+				b, blocks, got)
 		}
 	}
 }
@@ -179,7 +181,8 @@ func TestKernelForgetsFeedback(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(again.FCTNS, fresh.FCTNS) {
-				t.Fatalf("%v, seed %d: FCTs %v after a case with feedback, %v in a new kernel", kind, seed, again.FCTNS, fresh.FCTNS)
+				t.Fatalf("%v, seed %d: FCTs %v after a case with feedback, %v in a new kernel", kind, seed, again.FCTNS,
+					fresh.FCTNS)
 			}
 		}
 	}
@@ -221,7 +224,8 @@ func TestTransportsKeepTheirBounds(t *testing.T) {
 				if !(rate >= min(p.MinRateBps, lineBps) && rate <= lineBps) || line != lineBps {
 					t.Fatalf("%v, seed %d: rate %v of %v", kind, seed, rate, lineBps)
 				}
-				if again, _ := often.Rate(); math.Float64bits(again) != math.Float64bits(rate) {
+				again, _ := often.Rate()
+				if math.Float64bits(again) != math.Float64bits(rate) {
 					t.Fatalf("%v, seed %d: rate %v, looked at often %v", kind, seed, rate, again)
 				}
 				slower = slower || rate < lineBps

@@ -66,14 +66,15 @@ type slowFlow struct {
 	limits                        simkernel.Limits
 	opened                        int64 // when the last ACK that found the window closed arrived
 	lastAck                       int64
-	up, down                      int64   // when its last packet has passed the slowest links before and behind the target
-	alone                         int64   // when the target would have sent the flow's packets so far, alone
-	block                         int64   // first of its blocks
-	waits                         []int64 // by packet
-	marks                         []bool
-	uses                          []float64 // how far the target slows it, as of the ACK of each packet; HPCC
-	sender                        simkernel.Sender
-	window                        int64
+	// when its last packet has passed the slowest links before and behind the target
+	up, down int64
+	alone    int64   // when the target would have sent the flow's packets so far, alone
+	block    int64   // first of its blocks
+	waits    []int64 // by packet
+	marks    []bool
+	uses     []float64 // how far the target slows it, as of the ACK of each packet; HPCC
+	sender   simkernel.Sender
+	window   int64
 }
 
 // A linkTwin is a slow and obvious version of Kernel, with one heap of events in the order that kernel.go
@@ -107,7 +108,8 @@ func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, f
 func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 	n := len(c.StartNS)
 	hosts := len(c.SourceBps)
-	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n), Unfinished: int64(n)}
+	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n),
+		Unfinished: int64(n)}
 	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts),
 		free: make([]int64, hosts), crowded: map[int64][2]int64{}}
 	for i := range t.served {
@@ -124,7 +126,8 @@ func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 		}
 		r.FCTNS[row] = -1
 		packets := p.Packets(c.SizeBytes[row])
-		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * simkernel.PSPerNS, size: c.SizeBytes[row], block: blocks}
+		f := &slowFlow{row: row, source: s, path: c.PathDelayNS[row] * simkernel.PSPerNS, size: c.SizeBytes[row],
+			block: blocks}
 		f.waits = make([]int64, packets)
 		f.marks = make([]bool, packets)
 		f.uses = make([]float64, packets)
@@ -450,7 +453,8 @@ func (t *linkTwin) serve(now int64) {
 		pk.flow.marks[pk.n] = true
 		t.r.PacketsMarked++
 	}
-	pk.links = []simkernel.Telemetry{{AtPS: now, SentBytes: t.sent, LeftBytes: t.bytes - pk.wire, Bps: float64(t.c.TargetBps)}}
+	pk.links = []simkernel.Telemetry{
+		{AtPS: now, SentBytes: t.sent, LeftBytes: t.bytes - pk.wire, Bps: float64(t.c.TargetBps)}}
 	t.sent += pk.wire
 	t.at(now+simkernel.NewWireTime(float64(t.c.TargetBps)).PS(pk.wire), slowDepart, 0, nil, nil)
 }

@@ -75,8 +75,8 @@ func (x *alonePath) check(t *testing.T, where string, fctNS, idealNS int64) {
 	t.Helper()
 	over := fctNS - idealNS
 	if over < 0 || over > x.slack(idealNS) {
-		t.Errorf("%s: FCT %d ns, ideal %d: slowdown %.4f; %+v, path %+v", where, fctNS, idealNS, float64(fctNS)/float64(idealNS),
-			*x, x.path())
+		t.Errorf("%s: FCT %d ns, ideal %d: slowdown %.4f; %+v, path %+v", where, fctNS, idealNS,
+			float64(fctNS)/float64(idealNS), *x, x.path())
 	}
 }
 
@@ -124,7 +124,8 @@ func (x *alonePath) inLinkCase(t *testing.T, hop int) {
 	ack := x.params.AckBytes
 	c := &linkcase.Case{
 		SourceBps: []int64{x.bps[0]}, SourceDelayNS: []int64{0}, Source: []int32{0},
-		SizeBytes: []int64{x.size}, StartNS: []int64{0}, PathDelayNS: []int64{0}, ReturnNS: []int64{0}, Hops: []int16{int16(path.Hops)},
+		SizeBytes: []int64{x.size}, StartNS: []int64{0}, PathDelayNS: []int64{0}, ReturnNS: []int64{0},
+		Hops:        []int16{int16(path.Hops)},
 		SlowestBps:  []int64{path.SlowestBps},
 		RoundTripNS: []int64{path.RoundTripNS}, SendNS: []int64{path.SendNS},
 		UpstreamBps: []int64{0}, DownstreamBps: []int64{0},

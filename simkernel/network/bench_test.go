@@ -109,21 +109,22 @@ func BenchmarkNetwork(b *testing.B) {
 		flows, packetHops := c.flows(&params, 0.2, 8e9/float64(hosts))
 		for _, limits := range []BufferParams{{}, {SwitchBytes: 12e6, Alpha: 1}} {
 			for _, workers := range []int{1, 2} {
-				b.Run(fmt.Sprintf("hosts=%d/buffer=%d/workers=%d", hosts, limits.SwitchBytes, workers), func(b *testing.B) {
-					var before, after syscall.Rusage
-					must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
-					for range b.N {
-						n, err := New(params, limits, c.links, c.hosts, once(flows))
-						must(b, err)
-						must(b, n.Run(context.Background(), workers, nil))
-					}
-					must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
-					cpu := after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano()
-					work := float64(packetHops) * float64(b.N)
-					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/work, "ns/hop")
-					b.ReportMetric(float64(cpu)/work, "cpu-ns/hop")
-					b.ReportMetric(float64(packetHops)/1e6, "Mhops")
-				})
+				b.Run(fmt.Sprintf("hosts=%d/buffer=%d/workers=%d", hosts, limits.SwitchBytes, workers),
+					func(b *testing.B) {
+						var before, after syscall.Rusage
+						must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before))
+						for range b.N {
+							n, err := New(params, limits, c.links, c.hosts, once(flows))
+							must(b, err)
+							must(b, n.Run(context.Background(), workers, nil))
+						}
+						must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
+						cpu := after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano()
+						work := float64(packetHops) * float64(b.N)
+						b.ReportMetric(float64(b.Elapsed().Nanoseconds())/work, "ns/hop")
+						b.ReportMetric(float64(cpu)/work, "cpu-ns/hop")
+						b.ReportMetric(float64(packetHops)/1e6, "Mhops")
+					})
 			}
 		}
 	}

@@ -30,9 +30,10 @@ type BufferParams struct {
 	Selective bool `json:"selective,omitempty"`
 
 	// PFC makes switches pause senders (pfc.go) instead of dropping their packets.
-	PFC           bool  `json:"pfc,omitempty"`
-	XOFFBytes     int64 `json:"xoff_bytes,omitempty"`     // of the packets of a link; 0: dynamic, by Alpha
-	HeadroomBytes int64 `json:"headroom_bytes,omitempty"` // of a link's packets, more on faster links; 0: fits each
+	PFC       bool  `json:"pfc,omitempty"`
+	XOFFBytes int64 `json:"xoff_bytes,omitempty"` // of the packets of a link; 0: dynamic, by Alpha
+	// of a link's packets, more on faster links; 0: fits each
+	HeadroomBytes int64 `json:"headroom_bytes,omitempty"`
 	// The watchdog drops the packets of a switch's queue that was paused for WatchdogNS. The port then
 	// ignores pauses of its class for RestoreNS. 0 means no watchdog.
 	WatchdogNS int64 `json:"watchdog_ns,omitempty"`
@@ -57,8 +58,8 @@ func (b *BufferParams) Validate(p *simkernel.Params) error {
 	case b.ReservedBytes < 0 || b.ReservedBytes > 1<<40:
 		return fmt.Errorf("reserved is %d bytes, must be 0 to 2^40", b.ReservedBytes)
 	case !b.PFC && float64(p.PayloadBytes+p.HeaderBytes) > b.Alpha*float64(b.SwitchBytes):
-		return fmt.Errorf("alpha is %v, which of a buffer of %d bytes never admits a packet of %d", b.Alpha, b.SwitchBytes,
-			p.PayloadBytes+p.HeaderBytes)
+		return fmt.Errorf("alpha is %v, which of a buffer of %d bytes never admits a packet of %d", b.Alpha,
+			b.SwitchBytes, p.PayloadBytes+p.HeaderBytes)
 	}
 	return b.checkPFC(p.PayloadBytes + p.HeaderBytes)
 }
@@ -183,8 +184,8 @@ func (n *Network) initPools() error {
 		b := &n.buffers[v]
 		b.poolBytes = n.buffer.SwitchBytes - queues[v]*n.buffer.ReservedBytes
 		if !n.host[v] && alpha*float64(b.poolBytes) < float64(n.fullBytes) {
-			return &PlaceError{v, -1, fmt.Errorf("buffer is %d bytes: of %d reserved for each of %d queues, the rest never "+
-				"admits a packet of %d", n.buffer.SwitchBytes, n.buffer.ReservedBytes, queues[v], n.fullBytes)}
+			return &PlaceError{v, -1,
+				fmt.Errorf("buffer is %d bytes: of %d reserved for each of %d queues, the rest never admits a packet of %d", n.buffer.SwitchBytes, n.buffer.ReservedBytes, queues[v], n.fullBytes)}
 		}
 		b.alpha, b.freeBytes = alpha, int64(loneQueue(alpha, b.poolBytes))-1
 	}

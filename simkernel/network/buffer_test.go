@@ -52,8 +52,8 @@ func TestBufferedAgreesWithTwin(t *testing.T) {
 				got.Again = nil
 				got.Reordered = nil // the twin does not report them
 				if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-					t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
-						n.Losses(), want.Losses)
+					t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b,
+						kerneltest.FirstDifference(got, &want.Results), n.Losses(), want.Losses)
 				}
 				for l := range int32(len(e.links)) {
 					if n.Counters(l) != want.Counters(l) || n.Dropped(l) != want.Dropped(l) {
@@ -88,8 +88,8 @@ func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
 		ports[l.SrcNode] += classes
 	}
 	reserved := packet * kerneltest.Pick[int64](rng, 1, 2, 5) / 2
-	return BufferParams{SwitchBytes: slices.Max(ports)*reserved + packet*kerneltest.Pick[int64](rng, 2, 5, 20), ReservedBytes: reserved,
-		Alpha: kerneltest.Pick(rng, 0.5, 1, 8)}
+	return BufferParams{SwitchBytes: slices.Max(ports)*reserved + packet*kerneltest.Pick[int64](rng, 2, 5, 20),
+		ReservedBytes: reserved, Alpha: kerneltest.Pick(rng, 0.5, 1, 8)}
 }
 
 // With small buffers every flow finishes, and not before its ideal FCT. Every packet is delivered once and in
@@ -103,8 +103,8 @@ func TestBufferedLaws(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 31))
 			kerneltest.RandomConstants(rng, &e.params)
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
-			b := BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 2, 3, 5, 20), Alpha: kerneltest.Pick(rng, 0.5, 1, 2, 8),
-				RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 1000, 100_000)}
+			b := BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 2, 3, 5, 20),
+				Alpha: kerneltest.Pick(rng, 0.5, 1, 2, 8), RetransmitNS: kerneltest.Pick[int64](rng, 0, 0, 1000, 100_000)}
 			n, r := runIn(t, &e, b, nil, 1, 1000)
 			packets := int64(0)
 			for i, row := range r.Row {
@@ -172,7 +172,8 @@ func TestBufferedIncastByHand(t *testing.T) {
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 3 * 1048, Alpha: 1}, nil, 1, 10)
 	// The last packet of flow 1 is lost and no packet follows it, so the timer expires. It was set when the
 	// first packet was sent, and reset when the ACK of that packet arrived.
-	if l := n.Losses(); l != (Losses{Sent: 5, Delivered: 4, Dropped: 1, Again: 1, Timeouts: 1}) {
+	l := n.Losses()
+	if l != (Losses{Sent: 5, Delivered: 4, Dropped: 1, Again: 1, Timeouts: 1}) {
 		t.Errorf("%+v", l)
 	}
 	if n.Dropped(5) != 1 || n.MostBytes(3) != 2*1048 {
@@ -220,8 +221,8 @@ func TestBufferedAlpha(t *testing.T) {
 		limit := int64(alpha / (1 + alpha) * 100_000)
 		if n.Losses().Dropped == 0 || n.MostBytes(5) <= peak ||
 			n.MostBytes(5) > limit+1048 {
-			t.Errorf("alpha %v: dropped %d, peak %d (before: %d) of %d", alpha, n.Losses().Dropped, n.MostBytes(5), peak,
-				limit)
+			t.Errorf("alpha %v: dropped %d, peak %d (before: %d) of %d", alpha, n.Losses().Dropped, n.MostBytes(5),
+				peak, limit)
 		}
 		peak = n.MostBytes(5)
 	}
@@ -245,7 +246,8 @@ func TestBufferedRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Run(context.Background(), 1, nil); err == nil || !strings.Contains(err.Error(), "flow row 0: size_bytes is 0") {
+	if err := n.Run(context.Background(), 1, nil); err == nil ||
+		!strings.Contains(err.Error(), "flow row 0: size_bytes is 0") {
 		t.Errorf("bad row: %v", err)
 	}
 }

@@ -204,7 +204,9 @@ func (n *Buffered) nextEvent() event {
 
 // finish writes the results of the flows that were delivered at the present time, by row.
 func (n *Buffered) finish() {
-	slices.SortFunc(n.finished, func(a, b bufferedFinish) int { return int(min(1, max(-1, a.flow.row-b.flow.row))) })
+	slices.SortFunc(n.finished, func(a, b bufferedFinish) int {
+		return int(min(1, max(-1, a.flow.row-b.flow.row)))
+	})
 	r := &n.Results
 	for _, e := range n.finished {
 		f := e.flow
@@ -625,7 +627,8 @@ func (n *Buffered) tick(p *bufferedPort, nowPS int64) (nextPS int64) {
 	nextPS = never
 	for q := range p.classes {
 		for _, place := range p.classes[q].ring.Places {
-			if place.Slot < 0 || !n.params.Transport.Traits().Timers || n.slots[place.Slot].nxt == n.slots[place.Slot].packets {
+			if place.Slot < 0 || !n.params.Transport.Traits().Timers ||
+				n.slots[place.Slot].nxt == n.slots[place.Slot].packets {
 				continue
 			}
 			f := n.slots[place.Slot]
@@ -784,7 +787,8 @@ func (n *Buffered) timeout(f *bufferedFlow, nowPS int64) {
 	case f.done:
 	case nowPS < f.deadlinePS:
 		n.scheduleTimeout(f)
-	case f.nxt == f.una && f.tcp == nil && f.acked == nil || f.maxSent == f.una: // nothing is in flight: the next packet sets the timer
+	// nothing is in flight: the next packet sets the timer
+	case f.nxt == f.una && f.tcp == nil && f.acked == nil || f.maxSent == f.una:
 	case f.acked != nil && !f.waited && f.lowPS < f.timeoutPS && f.maxSent-f.una > 3:
 		f.waited = true
 		f.deadlinePS = nowPS + f.timeoutPS - f.lowPS
@@ -887,7 +891,8 @@ type bufferedPacket struct {
 	over    int32   // the link on which it arrives
 	answers []int64 // an ACK of TCP: the packets that it acknowledges
 
-	label, metric, way uint32 // of balances: PLB's label; CONGA's metric and the place of the first switch's link
+	// of balances: PLB's label; CONGA's metric and the place of the first switch's link
+	label, metric, way uint32
 	attempt            uint32
 	through            bool // an ACK in any order: the receiver has all packets up to the number
 }
@@ -946,7 +951,8 @@ func (n *Buffered) arrive(port int32, k *bufferedPacket, nowPS int64, over int32
 		c.data.put(k)
 		c.queueBytes += k.wire
 	default:
-		if n.pfc == nil && !n.admits(p, k.flow.class, k.wire) || n.pfc != nil && !n.pfc.takeIn(n, over, p, k, nowPS) {
+		if n.pfc == nil && !n.admits(p, k.flow.class, k.wire) ||
+			n.pfc != nil && !n.pfc.takeIn(n, over, p, k, nowPS) {
 			n.drop(p, k)
 			return
 		}
@@ -1073,7 +1079,8 @@ func (n *Buffered) bytesBehind(p *bufferedPort, class int, nowPS int64) (own, al
 func (n *Buffered) marks(p *bufferedPort, k *bufferedPacket, left int64) bool {
 	if n.params.Transport.Traits().RandomMarks {
 		rule := &p.classes[k.flow.class].rule
-		return left > rule.MinBytes && rule.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
+		return left > rule.MinBytes &&
+			rule.Marks(left, simkernel.MixKey(simkernel.MixKey(p.markKey, k.flow.key), uint64(k.number)))
 	}
 	return left > p.classes[k.flow.class].markBytes
 }
@@ -1105,5 +1112,6 @@ func (n *Buffered) transmit(port, to int32, p *bufferedPort, k *bufferedPacket, 
 		n.moves.busy[port] = append(n.moves.busy[port], [2]int64{nowPS, p.freePS})
 	}
 	n.scheduleSend(port, p.freePS)
-	n.push(event{atPS: p.freePS + n.links[port].DelayNS*simkernel.PSPerNS, rank: uint64(port), port: to, item: k.id})
+	n.push(event{atPS: p.freePS + n.links[port].DelayNS*simkernel.PSPerNS, rank: uint64(port), port: to,
+		item: k.id})
 }

@@ -30,7 +30,8 @@ const MaxClasses = 8
 // A Class is a part of the traffic that has its own queue at every port. Of two classes without a weight, the
 // later one in Classify has priority.
 type Class struct {
-	Weight int64 `json:"weight,omitempty"` // of the deficit round robin; 0: strict priority over those with a weight
+	// of the deficit round robin; 0: strict priority over those with a weight
+	Weight int64 `json:"weight,omitempty"`
 	// Marking thresholds are in bytes per Gbps of a link. 0 means the threshold of the transport. With random
 	// marks, marking begins at the first, and all packets are marked from the second.
 	MarkPerGbps    int64 `json:"mark_per_gbps,omitempty"`
@@ -38,7 +39,8 @@ type Class struct {
 	// Alpha is BufferParams.Alpha for the queues of the class. 0 means the same value. With PFC, it applies
 	// to the packets that arrived over a link.
 	Alpha float64 `json:"alpha,omitempty"`
-	Lossy bool    `json:"lossy,omitempty"` // with PFC, else as if false: it is dropped as without, and never paused
+	// with PFC, else as if false: it is dropped as without, and never paused
+	Lossy bool `json:"lossy,omitempty"`
 }
 
 // These are the maximum values of a class. No queue is long enough to be marked at MaxMarkPerGbps.
@@ -118,16 +120,17 @@ func (n *Network) checkClass(c *Class) error {
 	case c.MarkPerGbps > 0 && from == simkernel.Unreachable:
 		return fmt.Errorf("mark_per_gbps is %d bytes, and switches do not mark for transport %v", c.MarkPerGbps,
 			n.params.Transport)
-	case c.MaxMarkPerGbps > 0 && (!n.traits.RandomMarks || c.MaxMarkPerGbps < c.MarkPerGbps || c.MarkPerGbps == 0):
-		return fmt.Errorf("max_mark_per_gbps is %d, must be at least mark_per_gbps (%d), with random marks", c.MaxMarkPerGbps,
-			c.MarkPerGbps)
+	case c.MaxMarkPerGbps > 0 && (!n.traits.RandomMarks || c.MaxMarkPerGbps < c.MarkPerGbps ||
+		c.MarkPerGbps == 0):
+		return fmt.Errorf("max_mark_per_gbps is %d, must be at least mark_per_gbps (%d), with random marks",
+			c.MaxMarkPerGbps, c.MarkPerGbps)
 	case c.Alpha == 0 && !c.Lossy:
 		return nil
 	case n.buffers == nil:
 		return fmt.Errorf("alpha is %v, and switches have unlimited buffers", c.Alpha)
 	case (c.Lossy || !n.buffer.PFC) && float64(n.fullBytes) > n.alphaOf(c)*float64(n.buffer.SwitchBytes):
-		return fmt.Errorf("alpha is %v, which of %d bytes never admits a packet of %d", n.alphaOf(c), n.buffer.SwitchBytes,
-			n.fullBytes)
+		return fmt.Errorf("alpha is %v, which of %d bytes never admits a packet of %d", n.alphaOf(c),
+			n.buffer.SwitchBytes, n.fullBytes)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 				classify(&e, rng, &b)
 				b = pfcBuffer(t, &e, rng, kerneltest.Pick(rng, 0, packet, 2*packet))
 				if seed%4 == 3 {
-					b.WatchdogNS, b.RestoreNS = kerneltest.Pick[int64](rng, 2000, 20_000), kerneltest.Pick[int64](rng, 1, 5000, 100_000)
+					b.WatchdogNS, b.RestoreNS = kerneltest.Pick[int64](rng, 2000, 20_000),
+						kerneltest.Pick[int64](rng, 1, 5000, 100_000)
 				}
 			case seed%2 == 0:
 				b.SwitchBytes, b.Alpha = packet*kerneltest.Pick[int64](rng, 4, 20, 60), kerneltest.Pick(rng, 0.5, 1, 8)
@@ -80,10 +81,11 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 			got.Again = nil
 			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-				t.Fatalf("%v, seed %d, %+v: %+v, %s\n%+v\ntwin:\n%+v", kind, seed, b, e.classes, kerneltest.FirstDifference(got, &want.Results),
-					n.Losses(), want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %+v, %s\n%+v\ntwin:\n%+v", kind, seed, b, e.classes,
+					kerneltest.FirstDifference(got, &want.Results), n.Losses(), want.Losses)
 			}
-			if l := n.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded || len(got.Row) != len(e.flows.StartNS) {
+			l := n.Losses()
+			if l.Sent != l.Delivered+l.Dropped+l.Discarded || len(got.Row) != len(e.flows.StartNS) {
 				t.Fatalf("%v, seed %d: %d of %d flows, %+v", kind, seed, len(got.Row), len(e.flows.StartNS), l)
 			}
 			for l := range int32(len(e.links)) {
@@ -109,7 +111,8 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 		}
 	}
 	if paused < 100_000 || dropped == 0 || storms == 0 && !testing.Short() {
-		t.Errorf("hardly anything is paused (%d ns), dropped (%d) or stormy (%d): the test tests nothing", paused, dropped, storms)
+		t.Errorf("hardly anything is paused (%d ns), dropped (%d) or stormy (%d): the test tests nothing", paused,
+			dropped, storms)
 	}
 }
 
@@ -118,8 +121,9 @@ func TestOneClassIsNone(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		for seed := range uint64(40) {
 			e, rng, _ := pfcExample(kind, seed)
-			for _, b := range []BufferParams{{}, {SwitchBytes: 20 * (e.params.PayloadBytes + e.params.HeaderBytes), Alpha: 1,
-				RetransmitNS: 2_000_000}} {
+			for _, b := range []BufferParams{
+				{}, {SwitchBytes: 20 * (e.params.PayloadBytes + e.params.HeaderBytes), Alpha: 1,
+					RetransmitNS: 2_000_000}} {
 				n, want := runIn(t, &e, b, nil, 1, 1000)
 				one := e
 				one.classes = []Class{{Weight: rng.Int64N(3)}}
@@ -155,7 +159,8 @@ func TestClassesOnMovingPaths(t *testing.T) {
 		}
 		one, want := runMoving(t, &e, b, m, nil, 1)
 		l := one.Losses()
-		if l.Sent != l.Delivered+l.Dropped+l.Discarded+l.Lost || one.live() != 0 || len(want.Row) != len(e.flows.StartNS) {
+		if l.Sent != l.Delivered+l.Dropped+l.Discarded+l.Lost || one.live() != 0 ||
+			len(want.Row) != len(e.flows.StartNS) {
 			t.Fatalf("seed %d: %+v, %d of %d flows", seed, l, len(want.Row), len(e.flows.StartNS))
 		}
 		for link := range int32(len(e.links)) {
@@ -174,7 +179,8 @@ func TestClassesOnMovingPaths(t *testing.T) {
 		}
 		for workers := 1; workers <= 3; workers++ {
 			n, got := runMoving(t, &e, b, m, domainsOf(len(e.hosts), 2*workers-1, seed), workers)
-			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.paths.traffic, one.paths.traffic) {
+			if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() ||
+				!reflect.DeepEqual(n.paths.traffic, one.paths.traffic) {
 				t.Fatalf("seed %d: %d workers yield other results than one", seed, workers)
 			}
 		}
@@ -236,7 +242,8 @@ func TestPriorityDelaysByOnePacket(t *testing.T) {
 		}
 		most := float64(r.IdealNS[last]) + 2*starPacketNS + 1
 		if float64(r.FCTNS[last]) > most {
-			t.Errorf("seed %d: the flow of the highest class takes %d ns, at most %g were right", seed, r.FCTNS[last], most)
+			t.Errorf("seed %d: the flow of the highest class takes %d ns, at most %g were right", seed, r.FCTNS[last],
+				most)
 		}
 	}
 }
@@ -271,7 +278,8 @@ func TestDWRRShares(t *testing.T) {
 					packets := float64(n.fullBytes)/float64(n.quantum[i]) + float64(n.fullBytes)/float64(n.quantum[k])
 					diff := math.Abs(sent[i] - sent[k])
 					if diff > 1+packets {
-						t.Fatalf("weights %d and %d have sent %g and %g quanta", classes[i].Weight, classes[k].Weight, sent[i], sent[k])
+						t.Fatalf("weights %d and %d have sent %g and %g quanta", classes[i].Weight, classes[k].Weight, sent[i],
+							sent[k])
 					}
 				}
 			}
@@ -296,7 +304,8 @@ func TestDWRRShares(t *testing.T) {
 func TestPFCPausesOneClass(t *testing.T) {
 	e := star(4)
 	e.hosts = append(e.hosts, false, true) // behind the switch another, with host 6
-	e.links = append(e.links, Link{5, 4, 20e9, 1000}, Link{4, 5, 20e9, 1000}, Link{6, 5, 10e9, 1000}, Link{5, 6, 10e9, 1000})
+	e.links = append(e.links, Link{5, 4, 20e9, 1000}, Link{4, 5, 20e9, 1000}, Link{6, 5, 10e9, 1000},
+		Link{5, 6, 10e9, 1000})
 	e.classes = []Class{{Weight: 1}, {Weight: 1}}
 	for range 10 {
 		e.add(200, 0, 0, 0, 7)
@@ -311,7 +320,8 @@ func TestPFCPausesOneClass(t *testing.T) {
 			t.Errorf("link %d: class 0 was paused for %d ns, class 1 for %d", l, n.PausedOf(l, 0), n.PausedOf(l, 1))
 		}
 	}
-	if l := n.Losses(); l.Dropped != 0 || l.Sent != l.Delivered {
+	l := n.Losses()
+	if l.Dropped != 0 || l.Sent != l.Delivered {
 		t.Errorf("%+v", l)
 	}
 	// The other class has half of the host's NIC, and later everything that pauses leave free.
@@ -340,8 +350,8 @@ func TestPFCDeadlockOnRing(t *testing.T) {
 	b := BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true, XOFFBytes: 5000}
 	n := newExampleNetwork(t, &e, b, 10)
 	err := n.Run(context.Background(), 1, nil)
-	if err == nil || !strings.Contains(err.Error(), "3 flows never end: the pauses of links [0 2 4] between switches "+
-		"wait for each other in a circle") {
+	if err == nil || !strings.Contains(err.Error(), "3 flows never end: the pauses of links [0 2 4] between "+
+		"switches wait for each other in a circle") {
 		t.Errorf("without a watchdog: %v", err)
 	}
 	b.WatchdogNS = 1_000_000

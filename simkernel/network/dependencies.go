@@ -223,5 +223,6 @@ func (x *frontier) stuck() error {
 			}
 		}
 	}
-	return fmt.Errorf("%d flows wait for flows that never end: among them flow row %d for row %d", x.held, of, by)
+	return fmt.Errorf("%d flows wait for flows that never end: among them flow row %d for row %d", x.held, of,
+		by)
 }

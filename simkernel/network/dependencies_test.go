@@ -72,7 +72,8 @@ func TestLoopsAgreeWithTwin(t *testing.T) {
 			for i := range each {
 				each[i] = int32(i)
 			}
-			if _, many := runIn(t, &e, BufferParams{}, each, 2, 3); !reflect.DeepEqual(one, many) {
+			_, many := runIn(t, &e, BufferParams{}, each, 2, 3)
+			if !reflect.DeepEqual(one, many) {
 				t.Fatalf("%v, seed %d: results differ by domains", kind, seed)
 			}
 			checkStarts(t, &e, one)
@@ -137,7 +138,8 @@ func TestLoopsThatNeverStart(t *testing.T) {
 	n := newExampleNetwork(t, &e, BufferParams{}, 10)
 	n.WaitFor()
 	err := n.Run(t.Context(), 1, nil)
-	if err == nil || !strings.Contains(err.Error(), "2 flows wait for flows that never end: among them flow row 1 for row 2") {
+	if err == nil || !strings.Contains(err.Error(), "2 flows wait for flows that never end: among them flow "+
+		"row 1 for row 2") {
 		t.Error(err)
 	}
 }

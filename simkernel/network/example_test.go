@@ -36,7 +36,8 @@ func ExampleNetwork_Run() {
 	err = n.Run(context.Background(), 2, func(r *network.Results) error {
 		for i, row := range r.Row {
 			last := r.HopEnds[i] - 1
-			fmt.Printf("flow %d: FCT %d ns, ideal %d ns, waited %d ns\n", row, r.FCTNS[i], r.IdealNS[i], r.WaitNS[last])
+			fmt.Printf("flow %d: FCT %d ns, ideal %d ns, waited %d ns\n", row, r.FCTNS[i], r.IdealNS[i],
+				r.WaitNS[last])
 		}
 		return nil
 	})

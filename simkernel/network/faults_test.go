@@ -41,8 +41,8 @@ func TestEachLostACKIsANewDraw(t *testing.T) {
 		again := float64(n.Losses().Again)
 		sigma := math.Sqrt(2 * flows)
 		if math.Abs(again-flows) > 5*sigma {
-			t.Errorf("%v: %v of %d packets were retransmitted, want as many within %v", e.params.Transport, again, flows,
-				5*sigma)
+			t.Errorf("%v: %v of %d packets were retransmitted, want as many within %v", e.params.Transport, again,
+				flows, 5*sigma)
 		}
 		for i, fct := range r.FCTNS {
 			if fct != r.IdealNS[i] {
@@ -63,7 +63,8 @@ func TestALostACKCostsNothingWhenTheNextArrives(t *testing.T) {
 		n, _ := runMoving(t, &e, selective, losesACKs(lost), nil, 1)
 		sent := float64(n.Losses().Again) / (flows * packets)
 		if sent > 0.01 {
-			t.Errorf("%v: %.3f of the packets are retransmitted, with %v of the ACKs lost", e.params.Transport, sent, lost)
+			t.Errorf("%v: %.3f of the packets are retransmitted, with %v of the ACKs lost", e.params.Transport, sent,
+				lost)
 		}
 	}
 }

@@ -62,7 +62,8 @@ func distances(links []Link, hosts []bool, host int32, dead []int32) []int {
 		at := queue[0]
 		queue = queue[1:]
 		for l, link := range links {
-			if link.DstNode == at && far[link.SrcNode] < 0 && !slices.Contains(dead, int32(l)) && (at == host || !hosts[at]) {
+			if link.DstNode == at && far[link.SrcNode] < 0 && !slices.Contains(dead, int32(l)) &&
+				(at == host || !hosts[at]) {
 				far[link.SrcNode] = far[at] + 1
 				queue = append(queue, link.SrcNode)
 			}
@@ -131,7 +132,8 @@ func leafSpine(t simkernel.Transport, seed uint64) netExample {
 }
 
 // runMoving simulates an example whose paths move, with the given domains (one if nil) and workers.
-func runMoving(t testing.TB, e *netExample, b BufferParams, m Forwarding, domainOf []int32, workers int) (*Network, *Results) {
+func runMoving(t testing.TB, e *netExample, b BufferParams, m Forwarding, domainOf []int32,
+	workers int) (*Network, *Results) {
 	t.Helper()
 	n := newExampleNetwork(t, e, b, 7)
 	if m.Routes == nil {
@@ -207,20 +209,23 @@ func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 			reordered = reordered + int64(want.Reordered[i])
 		}
 		if one.live() != 0 || len(want.Row) != len(e.flows.StartNS) {
-			t.Fatalf("seed %d: %d of %d flows finished, %d are left", seed, len(want.Row), len(e.flows.StartNS), one.live())
+			t.Fatalf("seed %d: %d of %d flows finished, %d are left", seed, len(want.Row), len(e.flows.StartNS),
+				one.live())
 		}
 		for k, domains := range []int{1, 2, 3, 4, 7} {
 			workers := [][]int{{2}, {1, 2}, {3}, {5, 1}, {5}}[k]
 			for _, w := range workers {
 				n, got := runMoving(t, &e, b, m, domainsOf(len(e.hosts), domains, seed), w)
-				if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() || !reflect.DeepEqual(n.paths.traffic, one.paths.traffic) {
+				if !reflect.DeepEqual(want, got) || n.Losses() != one.Losses() ||
+					!reflect.DeepEqual(n.paths.traffic, one.paths.traffic) {
 					t.Fatalf("seed %d: %d domains and %d workers yield other results than one", seed, domains, w)
 				}
 			}
 		}
 	}
 	if lost == 0 || again == 0 || reordered == 0 {
-		t.Errorf("%d packets lost, %d retransmitted, %d reordered: the examples test little", lost, again, reordered)
+		t.Errorf("%d packets lost, %d retransmitted, %d reordered: the examples test little", lost, again,
+			reordered)
 	}
 }
 
@@ -251,7 +256,9 @@ func TestSharesOfSprayAndLoss(t *testing.T) {
 			}
 		}
 		const share = 0.05
-		n, _ = runMoving(t, &e, BufferParams{}, Forwarding{Balancing: Balancing{Balance: Spray}, Failures: faults.Failures{Faults: []faults.Fault{{ToNS: 1 << 60, Share: share}}}}, nil, 1)
+		n, _ = runMoving(t, &e, BufferParams{},
+			Forwarding{Balancing: Balancing{Balance: Spray},
+				Failures: faults.Failures{Faults: []faults.Fault{{ToNS: 1 << 60, Share: share}}}}, nil, 1)
 		m := n.Traffic(0)
 		far := math.Abs(float64(m.Lost) - share*float64(m.Sent))
 		if m.Lost == 0 || far > 5*math.Sqrt(share*(1-share)*float64(m.Sent)) {
@@ -276,7 +283,8 @@ func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m F
 		b.RestoreNS = 100_000
 	}
 	if seed%2 == 0 {
-		m.Faults = []faults.Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1},
+		m.Faults = []faults.Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1},
+			{Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1},
 			{Link: 2, ToNS: 1 << 40, Share: 0.01}, {Link: 4, FromNS: 5000, ToNS: 1 << 40, Share: 0.02, BurstNS: 5000}}
 		m.RepairNS = []int64{0, 5000}[seed/2%2]
 		m.Rates = []faults.Rate{
@@ -350,8 +358,10 @@ func TestLocalRepair(t *testing.T) {
 		for i, repairNS := range []int64{0, 1000} {
 			for seed := range uint64(20) {
 				e := leafSpine(simkernel.DCTCP, 4*seed)
-				m := Forwarding{Balancing: Balancing{Balance: balance}, Failures: faults.Failures{RepairNS: repairNS, Faults: []faults.Fault{{Link: 0, FromNS: 20_000, ToNS: 1e6, Share: 1},
-					{Link: 1, FromNS: 20_000, ToNS: 1e6, Share: 1}}}}
+				m := Forwarding{Balancing: Balancing{Balance: balance},
+					Failures: faults.Failures{
+						RepairNS: repairNS, Faults: []faults.Fault{{Link: 0, FromNS: 20_000, ToNS: 1e6, Share: 1},
+							{Link: 1, FromNS: 20_000, ToNS: 1e6, Share: 1}}}}
 				m.Routes = routesOf(e.links, e.hosts, []int64{0, 300_000, 1_300_000}, nil, []int32{0, 1}, nil)
 				n, _ := runMoving(t, &e, BufferParams{}, m, nil, 1)
 				lost[i] += n.Losses().Lost

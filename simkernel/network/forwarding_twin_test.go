@@ -84,8 +84,10 @@ func newTwinMoves(n *Buffered, m Forwarding) *twinMoves {
 	if m.At == nil {
 		m.At = slices.Repeat([]Balance{m.Balance}, len(n.host))
 	}
-	return &twinMoves{Forwarding: m, hashes: balancing{Balancing: &m.Balancing, seed: m.Seed}, of: map[*bufferedFlow]*twinMovesFlow{}, turns: map[int32]int{},
-		last: map[[2]int64]flowlet{}, busy: make([][][2]int64, links), share: make([]float64, links), tick: make([]int64, links),
+	return &twinMoves{Forwarding: m, hashes: balancing{Balancing: &m.Balancing, seed: m.Seed},
+		of: map[*bufferedFlow]*twinMovesFlow{}, turns: map[int32]int{}, last: map[[2]int64]flowlet{},
+		busy: make([][][2]int64, links), share: make([]float64, links),
+		tick:     make([]int64, links),
 		reported: map[congaKey]congaMetric{}, carried: make([]LinkTraffic, links), order: map[int64]int32{},
 		work: make([]twinWork, links)}
 }
@@ -184,7 +186,8 @@ func (m *twinMoves) lose(n *Buffered, k *bufferedPacket, over int32) bool {
 	return false
 }
 
-func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, links []int32, stays int32, nowPS int64) int32 {
+func (m *twinMoves) choose(n *Buffered, k *bufferedPacket, node, set int32, links []int32, stays int32,
+	nowPS int64) int32 {
 	f := k.flow
 	balance := m.At[node]
 	switch leaf := n.links[f.path[0]].DstNode; {
@@ -278,7 +281,8 @@ func (m *twinMoves) metric(port int32, nowPS int64) uint32 {
 	return uint32(min(7, (m.share[port]+float64(during(m.tick[port], nowPS)))/160e6*8))
 }
 
-func (m *twinMoves) leastCongested(n *Buffered, f *bufferedFlow, links []int32, former, other int32, nowPS int64) int32 {
+func (m *twinMoves) leastCongested(n *Buffered, f *bufferedFlow, links []int32, former, other int32,
+	nowPS int64) int32 {
 	of := map[int32]uint32{}
 	for i, l := range links {
 		of[l] = m.metric(l, nowPS)
@@ -454,7 +458,8 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 			kind = simkernel.DCTCP
 		}
 		e := leafSpine(kind, seed)
-		if seed >= 270 && m.Balance == CONGA { // the twin does not know for how long the engine thinks that a paused port sends
+		// the twin does not know for how long the engine thinks that a paused port sends
+		if seed >= 270 && m.Balance == CONGA {
 			m.Balance = PLB
 		}
 		if seed%5 == 4 { // switches differ
@@ -466,7 +471,8 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 		m.InOrder = seed%11 == 3
 		m.Routes = routesOf(e.links, e.hosts, []int64{0}, nil)
 		if seed/2%3 > 0 {
-			m.Faults = []faults.Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1}, {Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1}}
+			m.Faults = []faults.Fault{{Link: 0, FromNS: 10_000, ToNS: 60_000, Share: 1},
+				{Link: 1, FromNS: 10_000, ToNS: 60_000, Share: 1}}
 			m.Routes = routesOf(e.links, e.hosts, []int64{0, 30_000, 80_000}, nil, []int32{0, 1}, nil)
 			m.RepairNS = int64(seed/2%3-1) * 4000
 		}
@@ -513,8 +519,8 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 				t.Fatalf("seed %d, balance %d, link %d: %+v, twin %+v", seed, m.Balance, l, x, y)
 			}
 			if b.PFC && n.PausedNS(int32(l)) != twin.pausedNS(int32(l)) {
-				t.Fatalf("seed %d, balance %d, link %d: paused for %d ns, twin %d", seed, m.Balance, l, n.PausedNS(int32(l)),
-					twin.pausedNS(int32(l)))
+				t.Fatalf("seed %d, balance %d, link %d: paused for %d ns, twin %d", seed, m.Balance, l,
+					n.PausedNS(int32(l)), twin.pausedNS(int32(l)))
 			}
 			pausedNS += n.PausedNS(int32(l))
 		}
@@ -525,6 +531,7 @@ func TestMovesAgreeWithTwin(t *testing.T) {
 		again = again + twin.Losses.Again
 	}
 	if lost == 0 || again == 0 || pausedNS == 0 {
-		t.Errorf("%d packets lost, %d retransmitted, pauses of %d ns: the examples test little", lost, again, pausedNS)
+		t.Errorf("%d packets lost, %d retransmitted, pauses of %d ns: the examples test little", lost, again,
+			pausedNS)
 	}
 }

@@ -11,8 +11,9 @@ package network
 //
 // If switches balance packets, packets overtake each other, and only timeouts and full windows reveal losses.
 const (
-	irnFew   = 3       // N (§3.1)
-	irnLowNS = 100_000 // RTO_low (§4.1) of paths whose round trip is a third of it or less; else three round trips
+	irnFew = 3 // N (§3.1)
+	// RTO_low (§4.1) of paths whose round trip is a third of it or less; else three round trips
+	irnLowNS = 100_000
 )
 
 // findLosses updates, after an ACK, the set of lost packets.

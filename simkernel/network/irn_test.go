@@ -107,8 +107,9 @@ func TestIRNAgreesWithTwin(t *testing.T) {
 			if slices.ContainsFunc(e.links, func(l Link) bool { return l.DelayNS >= 100_000 }) {
 				rtts = 100
 			}
-			b := BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 4, 20, 60), Alpha: kerneltest.Pick(rng, 0.5, 1, 8),
-				RetransmitNS: kerneltest.Pick[int64](rng, 0, 50_000, 300_000) * rtts, Selective: true}
+			b := BufferParams{SwitchBytes: packet * kerneltest.Pick[int64](rng, 4, 20, 60),
+				Alpha: kerneltest.Pick(rng, 0.5, 1, 8), RetransmitNS: kerneltest.Pick[int64](rng, 0, 50_000,
+					300_000) * rtts, Selective: true}
 			want := runBuffered(t, &e, b, 3)
 			n, got := runIn(t, &e, b, nil, 1, 1000)
 			l := n.Losses()
@@ -116,7 +117,8 @@ func TestIRNAgreesWithTwin(t *testing.T) {
 			for _, size := range e.flows.SizeBytes {
 				packets += e.params.Packets(size)
 			}
-			if l.Delivered != packets || l.Sent != l.Delivered+l.Dropped+l.Discarded || len(got.Row) != len(e.flows.SizeBytes) {
+			if l.Delivered != packets || l.Sent != l.Delivered+l.Dropped+l.Discarded ||
+				len(got.Row) != len(e.flows.SizeBytes) {
 				t.Fatalf("%v, seed %d: %d packets, %+v", kind, seed, packets, l)
 			}
 			m, again := runIn(t, &e, b, randomDomains(rng, len(e.hosts)), 2, 3)
@@ -127,8 +129,8 @@ func TestIRNAgreesWithTwin(t *testing.T) {
 			got.Again = nil
 			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || l != want.Losses {
-				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
-					l, want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b,
+					kerneltest.FirstDifference(got, &want.Results), l, want.Losses)
 			}
 			all.add(&l)
 			b.Selective = false

@@ -176,8 +176,9 @@ type portKind struct {
 func (n *Network) kind(link Link) portKind {
 	p := &n.params
 	from, always := p.MarkBytes(link.BandwidthBps, link.DelayNS)
-	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)), delayPS: link.DelayNS * simkernel.PSPerNS,
-		far: n.domainOf[link.DstNode], rule: p.MarkRule(from, always), bps: float64(link.BandwidthBps)}
+	k := portKind{wire: simkernel.NewWireTime(float64(link.BandwidthBps)),
+		delayPS: link.DelayNS * simkernel.PSPerNS, far: n.domainOf[link.DstNode], rule: p.MarkRule(from, always),
+		bps: float64(link.BandwidthBps)}
 	k.sendPS = [2]int64{k.wire.PS(n.fullBytes), k.wire.PS(p.AckBytes)}
 	return k
 }

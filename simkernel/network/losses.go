@@ -133,7 +133,8 @@ func (n *Network) storm() error {
 	if packets < stormLeast {
 		return nil
 	}
-	return fmt.Errorf("%w: switches drop packets faster than their senders, which do not slow down after a loss, recover: "+
-		"packets were retransmitted more than %d times each; selective recovery (--selective-recovery), TCP (--transport cubic or "+
-		"newreno) or a larger --switch-buffer avoid it", ErrStorm, stormRatio)
+	return fmt.Errorf("%w: switches drop packets faster than their senders, which do not slow down after a "+
+		"loss, recover: packets were retransmitted more than %d times each; selective recovery "+
+		"(--selective-recovery), TCP (--transport cubic or newreno) or a larger --switch-buffer avoid it", ErrStorm,
+		stormRatio)
 }

@@ -129,7 +129,8 @@ func (n *Network) checkLink(l int, link Link) error {
 		return fmt.Errorf("link %d (%d to %d) is not the other direction of link %d (%d to %d)",
 			l, link.SrcNode, link.DstNode, l^1, back.SrcNode, back.DstNode)
 	case link.DelayNS < 1:
-		return fmt.Errorf("link %d: delay_ns is %d, must be at least 1 to simulate the whole network", l, link.DelayNS)
+		return fmt.Errorf("link %d: delay_ns is %d, must be at least 1 to simulate the whole network", l,
+			link.DelayNS)
 	case link.DelayNS > MaxDelayNS:
 		return fmt.Errorf("link %d: delay_ns is %d, must be at most a minute", l, link.DelayNS)
 	}

@@ -363,11 +363,12 @@ func TestEnd(t *testing.T) {
 	links := []Link{{0, 1, 1e10, 1000}, {1, 0, 1e10, 1000}, {1, 2, 1e10, 1000}, {2, 1, 1e10, 1000}}
 	chunks := []*Flows{{SizeBytes: []int64{50_000, 4e6, 1000}, StartNS: []int64{0, 200_000, 1_100_000},
 		PathLinks: []int32{0, 2, 0, 2, 0, 2}, PathEnds: []int32{2, 4, 6}}, nil}
-	n, err := New(simkernel.DefaultParams(), BufferParams{}, links, []bool{true, false, true}, func() (*Flows, error) {
-		c := chunks[0]
-		chunks = chunks[1:]
-		return c, nil
-	})
+	n, err := New(simkernel.DefaultParams(), BufferParams{}, links, []bool{true, false, true},
+		func() (*Flows, error) {
+			c := chunks[0]
+			chunks = chunks[1:]
+			return c, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +443,8 @@ func TestPartition(t *testing.T) {
 			}
 		}
 		of := n.partition(2, flows)
-		if cut, all, _ := passes(of, flows); pods == 2 && cut > 0.14*all {
+		cut, all, _ := passes(of, flows)
+		if pods == 2 && cut > 0.14*all {
 			t.Errorf("%s: %.2f of the packets pass between two domains, 0.10 do between pods", name, cut/all)
 		}
 	}

@@ -118,14 +118,16 @@ func (b *BufferParams) checkPFC(packetBytes int64) error {
 	switch {
 	case !b.PFC && (b.XOFFBytes != 0 || b.HeadroomBytes != 0):
 		return fmt.Errorf("pfc is false, and xoff is %d bytes, headroom %d", b.XOFFBytes, b.HeadroomBytes)
-	case b.WatchdogNS < 0 || b.RestoreNS < 0 || b.WatchdogNS > 0 && !b.PFC || b.WatchdogNS == 0 && b.RestoreNS > 0:
-		return fmt.Errorf("watchdog is %d ns, restore %d, must be above 0, and with pfc (which is %v)", b.WatchdogNS,
-			b.RestoreNS, b.PFC)
+	case b.WatchdogNS < 0 || b.RestoreNS < 0 || b.WatchdogNS > 0 && !b.PFC ||
+		b.WatchdogNS == 0 && b.RestoreNS > 0:
+		return fmt.Errorf("watchdog is %d ns, restore %d, must be above 0, and with pfc (which is %v)",
+			b.WatchdogNS, b.RestoreNS, b.PFC)
 	case b.XOFFBytes < 0 || b.XOFFBytes > b.SwitchBytes:
 		return fmt.Errorf("xoff is %d bytes, must be within the buffer of %d", b.XOFFBytes, b.SwitchBytes)
-	case b.HeadroomBytes < 0 || b.HeadroomBytes > 0 && b.HeadroomBytes < packetBytes || b.HeadroomBytes > b.SwitchBytes:
-		return fmt.Errorf("headroom is %d bytes, must hold a packet of %d and be within the buffer of %d", b.HeadroomBytes,
-			packetBytes, b.SwitchBytes)
+	case b.HeadroomBytes < 0 || b.HeadroomBytes > 0 && b.HeadroomBytes < packetBytes ||
+		b.HeadroomBytes > b.SwitchBytes:
+		return fmt.Errorf("headroom is %d bytes, must hold a packet of %d and be within the buffer of %d",
+			b.HeadroomBytes, packetBytes, b.SwitchBytes)
 	}
 	return nil
 }
@@ -232,13 +234,15 @@ func (n *Network) initPool(v int, alpha float64) error {
 	b := &n.buffers[v]
 	if !n.host[v] {
 		if n.buffer.XOFFBytes > b.poolBytes {
-			return &PlaceError{v, -1, fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
-				n.buffer.XOFFBytes, b.poolBytes)}
+			return &PlaceError{v, -1,
+				fmt.Errorf("xoff is %d bytes, more than the pool of %d that reserve and headroom leave",
+					n.buffer.XOFFBytes, b.poolBytes)}
 		}
 		most := n.leastLossyAlpha() * float64(b.poolBytes)
 		if most < float64(n.fullBytes) {
-			return &PlaceError{v, -1, fmt.Errorf("classes without pfc have %.0f bytes of the shared pool, which never "+
-				"admits a packet of %d", most, n.fullBytes)}
+			return &PlaceError{v, -1,
+				fmt.Errorf("classes without pfc have %.0f bytes of the shared pool, which never admits a packet of %d",
+					most, n.fullBytes)}
 		}
 	}
 	b.freeBytes = min(b.poolBytes, cmp.Or(n.buffer.XOFFBytes, b.poolBytes)) - 1
@@ -279,8 +283,10 @@ func (n *Network) divide(v int32, reserve, headroom int64) (share float64, err e
 	}
 	n.buffers[v].poolBytes = pool
 	if !n.host[v] && pool < n.fullBytes {
-		err = &PlaceError{int(v), -1, fmt.Errorf("buffer is %d bytes, %d are the least, and with %d PFC drops nothing: the "+
-			"ports' %d bytes of reserve and PFC headroom leave no packet", n.buffer.SwitchBytes, least, safe, reserve+headroom)}
+		err = &PlaceError{int(v), -1,
+			fmt.Errorf("buffer is %d bytes, %d are the least, and with %d PFC drops nothing: the ports' %d bytes of "+
+				"reserve and PFC headroom leave no packet", n.buffer.SwitchBytes, least, safe,
+				reserve+headroom)}
 	}
 	return share, err
 }
@@ -381,7 +387,8 @@ func (x *pausing) settleLeaving(b *buffer) {
 			u := x.pauserOf(l.back, l.class)
 			part := u.poolPart()
 			free := b.poolBytes - b.sharedBytes
-			if u.pausing && u.headBytes == 0 && (part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
+			if u.pausing && u.headBytes == 0 &&
+				(part == 0 || float64(part+pfcHysteresis) <= d.net.pfcThreshold(u, free)) {
 				u.pausing = false
 				b.pausing--
 				x.signal(l.back, calendar.Toggle{AtPS: l.atPS, Class: l.class, Pause: false})
@@ -522,8 +529,8 @@ func (n *Network) deadlock(flows int64) error {
 			links = append(links, int32(l))
 		}
 	}
-	return fmt.Errorf("%d flows never end: the pauses of links %v between switches wait for each other in a circle "+
-		"(a watchdog would drop packets there)", flows, links)
+	return fmt.Errorf("%d flows never end: the pauses of links %v between switches wait for each other in a "+
+		"circle (a watchdog would drop packets there)", flows, links)
 }
 
 // PausedNS returns the total time for which the classes of the sending end of a link were paused, after Run.

@@ -244,7 +244,8 @@ func pfcExample(kind simkernel.Transport, seed uint64) (e netExample, rng *rand.
 // pfcBuffer draws a buffer whose shared pool is small at the switch with the most ports.
 func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) BufferParams {
 	packet := e.params.PayloadBytes + e.params.HeaderBytes
-	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom, Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
+	b := BufferParams{SwitchBytes: 1 << 40, PFC: true, HeadroomBytes: headroom,
+		Alpha: kerneltest.Pick(rng, 1.0/8, 0.5, 1, 4)}
 	b.ReservedBytes = kerneltest.Pick(rng, 0, 0, packet, 3*packet)
 	n := newExampleNetwork(t, e, b, 1)
 	least := b.SwitchBytes
@@ -288,13 +289,13 @@ func TestPFCAgreesWithTwin(t *testing.T) {
 			got.Again = nil
 			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
-					n.Losses(), want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b,
+					kerneltest.FirstDifference(got, &want.Results), n.Losses(), want.Losses)
 			}
 			for l := range int32(len(e.links)) {
 				if n.Counters(l) != want.Counters(l) || n.PausedNS(l) != want.pausedNS(l) {
-					t.Fatalf("%v, seed %d, link %d: %+v, paused %d ns, twin %+v, %d ns", kind, seed, l, n.Counters(l), n.PausedNS(l),
-						want.Counters(l), want.pausedNS(l))
+					t.Fatalf("%v, seed %d, link %d: %+v, paused %d ns, twin %+v, %d ns", kind, seed, l, n.Counters(l),
+						n.PausedNS(l), want.Counters(l), want.pausedNS(l))
 				}
 				paused += n.PausedNS(l)
 			}
@@ -334,7 +335,8 @@ func TestPFCLaws(t *testing.T) {
 			}
 			b := pfcBuffer(t, &e, rng, 0)
 			n, r := runIn(t, &e, b, nil, 1, 1000)
-			if l := n.Losses(); l.Dropped+l.Again+l.Timeouts != 0 || l.Sent != l.Delivered || len(r.Row) != len(e.flows.StartNS) {
+			l := n.Losses()
+			if l.Dropped+l.Again+l.Timeouts != 0 || l.Sent != l.Delivered || len(r.Row) != len(e.flows.StartNS) {
 				t.Fatalf("%v, seed %d: %d of %d flows, %+v", kind, seed, len(r.Row), len(e.flows.StartNS), l)
 			}
 			for l := range n.ports {
@@ -372,7 +374,8 @@ func TestPFCLaws(t *testing.T) {
 // In an incast over a Clos network of two spines, pauses spread to the spines and to the senders. No packet
 // is lost, every flow finishes, and results do not depend on domains or workers.
 func TestPFCClos(t *testing.T) {
-	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4+2+12)} // 4 leaves, 2 spines, 12 hosts
+	// 4 leaves, 2 spines, 12 hosts
+	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 4+2+12)}
 	e.params.MarkBytesPerGbps = 1 << 20
 	up := map[[2]int32]int32{}
 	cable := func(a, b int32, bps int64) {
@@ -402,7 +405,8 @@ func TestPFCClos(t *testing.T) {
 	}
 	b := BufferParams{SwitchBytes: 200_000, Alpha: DefaultPFCAlpha, PFC: true}
 	n, want := runIn(t, &e, b, nil, 1, 1000)
-	if l := n.Losses(); l.Dropped != 0 || len(want.Row) != 60 {
+	l := n.Losses()
+	if l.Dropped != 0 || len(want.Row) != 60 {
 		t.Errorf("%d flows of 60 ended, %+v", len(want.Row), l)
 	}
 	for _, l := range []int32{up[[2]int32{4, 0}], up[[2]int32{1, 4}], up[[2]int32{9, 1}]} { // spine, leaf, host
@@ -410,7 +414,8 @@ func TestPFCClos(t *testing.T) {
 			t.Errorf("link %d was never paused", l)
 		}
 	}
-	for _, domainOf := range [][]int32{{0, 1, 2, 3, 1, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}, {0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}} {
+	for _, domainOf := range [][]int32{{0, 1, 2, 3, 1, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3},
+		{0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}} {
 		_, got := runIn(t, &e, b, domainOf, 2, 7)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("domains %v: other results", domainOf)
@@ -435,7 +440,8 @@ func TestPFCByHand(t *testing.T) {
 		PathLinks: []int32{0, 5, 2, 5}}
 	e.params.SetWindow(100_000)
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true, XOFFBytes: 1}, nil, 1, 10)
-	if l := n.Losses(); l.Sent != 80 || l.Delivered != 80 {
+	l := n.Losses()
+	if l.Sent != 80 || l.Delivered != 80 {
 		t.Errorf("%+v", l)
 	}
 	// The switch always has packets, so 80 packets leave without a gap. The last is delivered after the time
@@ -480,7 +486,8 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 		for _, l := range e.links {
 			links[l.DstNode]++
 		}
-		n, r := runIn(t, &e, BufferParams{SwitchBytes: slices.Max(links)*pfcReserve + 5000, Alpha: 1, PFC: true}, nil, 1, 1000)
+		n, r := runIn(t, &e, BufferParams{SwitchBytes: slices.Max(links)*pfcReserve + 5000, Alpha: 1, PFC: true},
+			nil, 1, 1000)
 		safe := int64(0)
 		for _, f := range n.Shortfalls() {
 			safe = max(safe, f.LeastSafe)
@@ -501,11 +508,12 @@ func TestPFCWithoutRoomForHeadroom(t *testing.T) {
 			}
 			b := &n.buffers[v]
 			if !e.hosts[v] && (sum+b.poolBytes > n.buffer.SwitchBytes || b.peakBytes > n.buffer.SwitchBytes) {
-				t.Errorf("seed %d, switch %d: %d bytes of reserve and headroom, pool %d, peak %d, buffer %d", seed, v, sum, b.poolBytes,
-					b.peakBytes, n.buffer.SwitchBytes)
+				t.Errorf("seed %d, switch %d: %d bytes of reserve and headroom, pool %d, peak %d, buffer %d", seed, v,
+					sum, b.poolBytes, b.peakBytes, n.buffer.SwitchBytes)
 			}
 		}
-		if l := n.Losses(); l.Sent != l.Delivered+l.Dropped+l.Discarded || len(r.Row) != len(e.flows.StartNS) {
+		l := n.Losses()
+		if l.Sent != l.Delivered+l.Dropped+l.Discarded || len(r.Row) != len(e.flows.StartNS) {
 			t.Errorf("seed %d: %d of %d flows, %+v", seed, len(r.Row), len(e.flows.StartNS), l)
 		}
 	}
@@ -532,10 +540,12 @@ func TestRooms(t *testing.T) {
 		down, up, far int64
 	}{
 		{BufferParams{SwitchBytes: pool, Alpha: 1}, 50_000, 50_000, 50_000},
-		{BufferParams{SwitchBytes: pool, Alpha: 1, ReservedBytes: 5000}, 5000 + (pool-15_000)/2, 5000 + (pool-15_000)/2, 5000 + (pool-10_000)/2},
+		{BufferParams{SwitchBytes: pool, Alpha: 1, ReservedBytes: 5000}, 5000 + (pool-15_000)/2,
+			5000 + (pool-15_000)/2, 5000 + (pool-10_000)/2},
 		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000},
 			1000 + torPool/3, 2*1000 + torPool/5, 1000 + topPool/3},
-		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000, XOFFBytes: 3000}, 4000, 2 * 4000, 4000},
+		{BufferParams{SwitchBytes: pool, Alpha: 0.125, PFC: true, HeadroomBytes: 2000, ReservedBytes: 1000,
+			XOFFBytes: 3000}, 4000, 2 * 4000, 4000},
 	} {
 		n, err := New(simkernel.DefaultParams(), c.b, links, hosts, nil)
 		if err != nil {
@@ -543,7 +553,8 @@ func TestRooms(t *testing.T) {
 		}
 		got := n.Rooms()
 		if got[down] != c.down || got[up] != c.up || got[far] != c.far {
-			t.Errorf("%+v: %d, %d and %d bytes, want %d, %d and %d", c.b, got[down], got[up], got[far], c.down, c.up, c.far)
+			t.Errorf("%+v: %d, %d and %d bytes, want %d, %d and %d", c.b, got[down], got[up], got[far], c.down, c.up,
+				c.far)
 		}
 	}
 }

@@ -143,7 +143,8 @@ func (x *retransmission) onSend(slot int32, nowPS int64) (attempt uint32) {
 			f.sentAgain = f.next + 1
 		}
 		firstHop := d.net.flows.info[slot].firstHop
-		d.journal.late = append(d.journal.late, lateStat{Item: calendar.Item{Hop: firstHop}, startPS: nowPS, again: true})
+		d.journal.late = append(d.journal.late, lateStat{Item: calendar.Item{Hop: firstHop}, startPS: nowPS,
+			again: true})
 	}
 	f.next++
 	f.maxSent = max(f.maxSent, f.next)

@@ -21,7 +21,8 @@ func (n *Network) Run(ctx context.Context, workers int, finished func(*Results) 
 }
 
 // run is Run with given domains of the nodes, unless domainOf is nil.
-func (n *Network) run(ctx context.Context, workers int, domainOf []int32, finished func(*Results) error) error {
+func (n *Network) run(ctx context.Context, workers int, domainOf []int32,
+	finished func(*Results) error) error {
 	n.setRules()
 	f := &feed{net: n, batches: make(chan *batch, batchesAhead)}
 	first := f.next()

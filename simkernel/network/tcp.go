@@ -32,7 +32,8 @@ func (x *ackClocking) receiveClocked(c *nic, it *calendar.Item, acks *calendar.F
 	r := &d.net.recovery.receivers[slot]
 	number := d.net.nearest(r.expected, it.Bits)
 	delayPS := d.net.params.TCP.DelayedAckNS * simkernel.PSPerNS
-	wait := number == r.expected && r.beyond <= number && it.Bits&calendar.FlagLast == 0 && number > 0 && delayPS > 0
+	wait := number == r.expected && r.beyond <= number && it.Bits&calendar.FlagLast == 0 && number > 0 &&
+		delayPS > 0
 	r.countOrder(it, number)
 	d.recovery.receiveAny(slot, r, number, it.AtPS)
 	through := r.throughFlag(number)

@@ -128,7 +128,8 @@ func (c *tcpCase) ours(t *testing.T, kind simkernel.Transport) (fctNS []int64, d
 func (c *tcpCase) ns3(t *testing.T, program, kind string, markBytes int64) (fctNS []int64, drops int64) {
 	file := filepath.Join(t.TempDir(), c.name)
 	text := &bytes.Buffer{}
-	fmt.Fprintf(text, "%d %d %d %d\n", len(c.hosts), slices.Index(c.hosts, false), len(c.links)/2, len(c.flows.StartNS))
+	fmt.Fprintf(text, "%d %d %d %d\n", len(c.hosts), slices.Index(c.hosts, false), len(c.links)/2,
+		len(c.flows.StartNS))
 	for l := 0; l < len(c.links); l += 2 {
 		x := &c.links[l]
 		fmt.Fprintf(text, "%d %d %d %d\n", x.SrcNode, x.DstNode, x.BandwidthBps, x.DelayNS)
@@ -137,8 +138,8 @@ func (c *tcpCase) ns3(t *testing.T, program, kind string, markBytes int64) (fctN
 	for i, end := range c.flows.PathEnds {
 		path := c.flows.PathLinks[begin:end]
 		begin = end
-		fmt.Fprintf(text, "%d %d %d %d\n", c.links[path[0]].SrcNode, c.links[path[len(path)-1]].DstNode, c.flows.SizeBytes[i],
-			c.flows.StartNS[i])
+		fmt.Fprintf(text, "%d %d %d %d\n", c.links[path[0]].SrcNode, c.links[path[len(path)-1]].DstNode,
+			c.flows.SizeBytes[i], c.flows.StartNS[i])
 	}
 	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
@@ -152,7 +153,8 @@ func (c *tcpCase) ns3(t *testing.T, program, kind string, markBytes int64) (fctN
 	drops = -1
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		var flow, ns int64
-		if k, _ := fmt.Sscanf(lines.Text(), "fct %d %d", &flow, &ns); k == 2 {
+		k, _ := fmt.Sscanf(lines.Text(), "fct %d %d", &flow, &ns)
+		if k == 2 {
 			fctNS[flow] = ns
 		}
 		_, _ = fmt.Sscanf(lines.Text(), "drops %d", &drops)
@@ -194,7 +196,8 @@ func TestTCPAgainstNS3(t *testing.T) {
 		kind      simkernel.Transport
 		ns3       string
 		markBytes int64
-	}{{simkernel.NewReno, "NewReno", 0}, {simkernel.CUBIC, "Cubic", 0}, {simkernel.DCTCPWindow, "Dctcp", 30_000}} {
+	}{{simkernel.NewReno, "NewReno", 0}, {simkernel.CUBIC, "Cubic", 0},
+		{simkernel.DCTCPWindow, "Dctcp", 30_000}} {
 		for network, name := range []string{"dumbbell", "incast", "leaf-spine"} {
 			t.Run(of.ns3+"/"+name, func(t *testing.T) {
 				var got, want []int64

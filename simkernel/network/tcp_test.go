@@ -15,7 +15,8 @@ func twoHosts(kind simkernel.Transport, packets int64) netExample {
 	return netExample{
 		params: simkernel.ParamsOf(kind), hosts: []bool{true, true, false},
 		links: []Link{{0, 2, 10e9, 100_000}, {2, 0, 10e9, 100_000}, {1, 2, 10e9, 100_000}, {2, 1, 10e9, 100_000}},
-		flows: Flows{SizeBytes: []int64{packets * 1000}, StartNS: []int64{0}, PathEnds: []int32{2}, PathLinks: []int32{0, 3}},
+		flows: Flows{SizeBytes: []int64{packets * 1000}, StartNS: []int64{0}, PathEnds: []int32{2},
+			PathLinks: []int32{0, 3}},
 	}
 }
 
@@ -38,7 +39,8 @@ func TestClockedSlowStartByHand(t *testing.T) {
 			e.params.TCP.DelayedAckNS = delayNS
 			n, r := runIn(t, &e, BufferParams{}, nil, 1, 1)
 			if r.FCTNS[0] != want || n.Losses() != (Losses{Sent: 40, Delivered: 40}) {
-				t.Errorf("%v, ACKs delayed by %d ns: FCT %d ns, want %d; %+v", kind, delayNS, r.FCTNS[0], want, n.Losses())
+				t.Errorf("%v, ACKs delayed by %d ns: FCT %d ns, want %d; %+v", kind, delayNS, r.FCTNS[0], want,
+					n.Losses())
 			}
 		}
 	}
@@ -59,7 +61,8 @@ func TestClockedFastRetransmit(t *testing.T) {
 	for h := range int32(3) {
 		e.links = append(e.links, Link{h, 3, 10e9, 1000}, Link{3, h, 10e9, 1000})
 	}
-	e.flows = Flows{SizeBytes: []int64{200_000, 200_000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4}, PathLinks: []int32{0, 5, 2, 5}}
+	e.flows = Flows{SizeBytes: []int64{200_000, 200_000}, StartNS: []int64{0, 0}, PathEnds: []int32{2, 4},
+		PathLinks: []int32{0, 5, 2, 5}}
 	n, r := runIn(t, &e, BufferParams{SwitchBytes: 20 * 1048, Alpha: 1024}, nil, 1, 1)
 	l := n.Losses()
 	if l.Dropped == 0 || l.Delivered != 400 || l.NACKs != 0 || len(r.Row) != 2 {
@@ -111,9 +114,11 @@ func TestClockedLaws(t *testing.T) {
 				}
 			}
 			l := n.Losses()
-			if len(r.Row) != len(e.flows.StartNS) || l.Delivered != packets || l.Sent != l.Delivered+l.Dropped+l.Discarded ||
+			if len(r.Row) != len(e.flows.StartNS) || l.Delivered != packets ||
+				l.Sent != l.Delivered+l.Dropped+l.Discarded ||
 				l.Again != l.Sent-packets || b.PFC && l.Dropped > 0 {
-				t.Fatalf("%v, seed %d: %d flows of %d, %d packets, %+v", kind, seed, len(r.Row), len(e.flows.StartNS), packets, l)
+				t.Fatalf("%v, seed %d: %d flows of %d, %d packets, %+v", kind, seed, len(r.Row), len(e.flows.StartNS),
+					packets, l)
 			}
 			for link := range n.ports {
 				p := &n.ports[link]

@@ -84,7 +84,8 @@ func (f *bufferedFlow) nextSeg() int64 {
 
 // handOver hands to the NIC the packets that the window allows.
 func (n *Buffered) handOver(f *bufferedFlow, nowPS int64) {
-	for k := f.nextSeg(); k < f.packets && (f.pipe()+1)*n.params.PayloadBytes <= f.tcp.Window(); k = f.nextSeg() {
+	for k := f.nextSeg(); k < f.packets &&
+		(f.pipe()+1)*n.params.PayloadBytes <= f.tcp.Window(); k = f.nextSeg() {
 		again := k < f.known
 		if again {
 			f.again = k + 1
@@ -149,7 +150,8 @@ func (n *Buffered) receiveTCP(port int32, k *bufferedPacket, nowPS int64) {
 		k.answers = append(k.answers, n.delayed[i].packet.number)
 		n.release(n.delayed[i].packet)
 		n.delayed = slices.Delete(n.delayed, i, i+1)
-	} else if delayPS := n.params.TCP.DelayedAckNS * simkernel.PSPerNS; inOrder && k.number > 0 && k.number < f.packets-1 && delayPS > 0 {
+	} else if delayPS := n.params.TCP.DelayedAckNS * simkernel.PSPerNS; inOrder && k.number > 0 &&
+		k.number < f.packets-1 && delayPS > 0 {
 		n.delayed = append(n.delayed, delayedACK{port, nowPS + delayPS, k})
 		n.push(event{atPS: nowPS + delayPS, port: port, item: delayedItem})
 		return
@@ -189,8 +191,9 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 	for number := before; number < una; number++ {
 		delete(f.sacked, number)
 	}
-	a := simkernel.TCPAck{NowPS: nowPS, AckedBytes: n.bytes(f, una), DeliveredBytes: delivered * n.params.PayloadBytes,
-		SentBytes: n.bytes(f, f.known), Lost: f.above(una) >= n.params.TCP.DuplicateAckMax,
+	a := simkernel.TCPAck{NowPS: nowPS, AckedBytes: n.bytes(f, una),
+		DeliveredBytes: delivered * n.params.PayloadBytes, SentBytes: n.bytes(f, f.known),
+		Lost:   f.above(una) >= n.params.TCP.DuplicateAckMax,
 		Marked: k.marked, Duplicate: slices.Max(k.answers) >= una}
 	partial := f.tcp.Partial(a.AckedBytes) && f.above(una) < n.params.TCP.DuplicateAckMax && !f.lost[una]
 	for number := una; f.tcp.MayRecover(a.AckedBytes) && number < f.known; number++ {
@@ -238,8 +241,8 @@ func TestClockedAgreesWithTwin(t *testing.T) {
 			got.Again = nil
 			got.Reordered = nil // the twin does not report them
 			if !reflect.DeepEqual(got, &want.Results) || n.Losses() != want.Losses {
-				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b, kerneltest.FirstDifference(got, &want.Results),
-					n.Losses(), want.Losses)
+				t.Fatalf("%v, seed %d, %+v: %s\n%+v\ntwin:\n%+v", kind, seed, b,
+					kerneltest.FirstDifference(got, &want.Results), n.Losses(), want.Losses)
 			}
 			l := n.Losses()
 			all.add(&l)

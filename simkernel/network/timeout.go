@@ -103,7 +103,8 @@ func (x *retransmission) timeout(c *nic) {
 	s := &d.net.flows.senders[t.slot]
 	f.timerSet = false
 	goesBack := d.tcp == nil && !x.net.irn
-	if f.next == f.una && (goesBack || f.maxSent == f.una) { // nothing is in flight: the next packet sets the timer
+	// nothing is in flight: the next packet sets the timer
+	if f.next == f.una && (goesBack || f.maxSent == f.una) {
 		return
 	}
 	if x.net.irn && f.tooEarly(c, t) {

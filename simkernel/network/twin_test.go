@@ -294,7 +294,8 @@ func (w *netTwin) send(port int32, nowPS int64) {
 			k.marked = true
 			k.flow.marks[k.hop]++
 		}
-		k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sent, LeftBytes: left, Bps: float64(link.BandwidthBps)})
+		k.links = append(k.links, simkernel.Telemetry{AtPS: nowPS, SentBytes: p.sent, LeftBytes: left,
+			Bps: float64(link.BandwidthBps)})
 	}
 	k.flow.waitPS[k.hop] += nowPS - k.atPS
 	if k.last {
@@ -508,7 +509,8 @@ func newExampleNetwork(t testing.TB, e *netExample, b BufferParams, chunk int) *
 }
 
 // runIn simulates an example with the given domains (one if nil) and workers.
-func runIn(t testing.TB, e *netExample, b BufferParams, domainOf []int32, workers, chunk int) (*Network, *Results) {
+func runIn(t testing.TB, e *netExample, b BufferParams, domainOf []int32, workers, chunk int) (*Network,
+	*Results) {
 	t.Helper()
 	n := newExampleNetwork(t, e, b, chunk)
 	if e.flows.AfterEnds != nil {

@@ -112,7 +112,8 @@ func TestIntervalGroups(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	a, b := rows, intervalsOf(t, slow, flows)
+	a := rows
+	b := intervalsOf(t, slow, flows)
 	if !slices.Equal(a, b) {
 		t.Error("the result differs from run to run")
 	}
@@ -147,7 +148,8 @@ func TestIntervalLabelsAreBounded(t *testing.T) {
 	x := New(0, 1, nil)
 	of := func(i int) workload.Labels { return workload.Labels{Service: strconv.Itoa(i), VNet: strconv.Itoa(i)} }
 	for i := range 2 * intervalLabels * intervalLabels {
-		got, want := len(x.groupsOf(of(i))), 1
+		got := len(x.groupsOf(of(i)))
+		want := 1
 		if i >= intervalLabels && got != want || i < intervalLabels && got != 4 {
 			t.Fatalf("flow %d belongs to %d groups", i, got)
 		}

@@ -99,8 +99,8 @@ func TestDistantEventChangesNothing(t *testing.T) {
 // cable goes down. The other path has no flows in table hops, but carries the remaining packets.
 func TestBytesOfAPathThatMoves(t *testing.T) {
 	// Links 4 and 6 are the path through switch 4. Links 8 and 10 are the path through switch 5.
-	n := topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3}, [2]int32{2, 5},
-		[2]int32{5, 3})
+	n := topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{4, 3},
+		[2]int32{2, 5}, [2]int32{5, 3})
 	flow := workload.Row{ID: 1, Src: 0, Dst: 1, SizeBytes: 1_000_000}
 	path, err := methodtest.DCTCP(t, n).Router.Path(1, 0, 1, nil)
 	if err != nil {
@@ -226,8 +226,8 @@ func TestEndsWithTheFlowsThatCount(t *testing.T) {
 // Of switches with equally long queues, the result names the one with the lowest id, so that it does not
 // depend on an order in memory.
 func TestDeepestOfEqualSwitches(t *testing.T) {
-	n := topologytest.Wire(t, 8, 6, [2]int32{3, 7}, [2]int32{4, 7}, [2]int32{5, 7}, [2]int32{0, 6}, [2]int32{1, 6},
-		[2]int32{2, 6})
+	n := topologytest.Wire(t, 8, 6, [2]int32{3, 7}, [2]int32{4, 7}, [2]int32{5, 7}, [2]int32{0, 6},
+		[2]int32{1, 6}, [2]int32{2, 6})
 	var flows []workload.Row
 	for i, ends := range [][2]int32{{3, 5}, {4, 5}, {0, 2}, {1, 2}} {
 		flows = append(flows, workload.Row{ID: int64(i), Src: ends[0], Dst: ends[1], SizeBytes: 1000, StartNS: 5})

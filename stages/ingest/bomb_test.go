@@ -17,11 +17,12 @@ func TestCompressedBombs(t *testing.T) {
 		rows               int64
 		want               string // reason of the row, or error
 	}{
-		"a line of zeros":         {"vpc", vpcNames, "\x00", 1, "broken line"},
-		"a line of digits":        {"vpc", vpcNames, "1", 1, "broken line: longer than 1 MiB"},
-		"a line of spaces":        {"vpc", vpcNames, " ", 1, "broken line: longer than 1 MiB"},
-		"blank lines":             {"vpc", vpcNames, strings.Repeat(" ", 4095) + "\n", 0, ""},
-		"an element of a list":    {"jsonl", `["`, "1", -1, "element 1 of the JSON list, byte 1: longer than 16 MiB"},
+		"a line of zeros":  {"vpc", vpcNames, "\x00", 1, "broken line"},
+		"a line of digits": {"vpc", vpcNames, "1", 1, "broken line: longer than 1 MiB"},
+		"a line of spaces": {"vpc", vpcNames, " ", 1, "broken line: longer than 1 MiB"},
+		"blank lines":      {"vpc", vpcNames, strings.Repeat(" ", 4095) + "\n", 0, ""},
+		"an element of a list": {"jsonl", `["`, "1", -1,
+			"element 1 of the JSON list, byte 1: longer than 16 MiB"},
 		"spaces between brackets": {"jsonl", `[`, " ", -1, "cut short after element 0: longer than 16 MiB"},
 	} {
 		m, err := FormatMapping(c.format)
@@ -35,7 +36,8 @@ func TestCompressedBombs(t *testing.T) {
 			bomb = append(bomb, member...)
 		}
 		dir := t.TempDir()
-		file, out := filepath.Join(dir, "bomb.gz"), filepath.Join(dir, "lines.parquet")
+		file := filepath.Join(dir, "bomb.gz")
+		out := filepath.Join(dir, "lines.parquet")
 		if err := os.WriteFile(file, bomb, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +46,8 @@ func TestCompressedBombs(t *testing.T) {
 		text, err := readLines(t.Context(), fileWork{m: m, file: file}, out)
 		runtime.ReadMemStats(&after)
 		rows := text.rows
-		if took := after.TotalAlloc - before.TotalAlloc; took > size/2 {
+		took := after.TotalAlloc - before.TotalAlloc
+		if took > size/2 {
 			t.Errorf("%s: %d MiB of memory for a file of %d MiB", name, took>>20, size>>20)
 		}
 		switch {

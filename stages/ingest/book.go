@@ -45,7 +45,8 @@ type ranges[T any] struct {
 func newRanges[T any]() ranges[T] { return ranges[T]{map[string]T{}, map[netip.Prefix]T{}, nil} }
 
 func (r *ranges[T]) get(key string) (v T, ok bool) {
-	if p, isRange := parseRange(key); isRange {
+	p, isRange := parseRange(key)
+	if isRange {
 		v, ok = r.byRange[p]
 	} else {
 		v, ok = r.byText[key]
@@ -95,7 +96,8 @@ func (r *ranges[T]) of(text string) iter.Seq2[int, T] {
 // the address of a host with the length of its network.
 func parseRange(text string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(text); err == nil {
-		a, bits := p.Addr(), p.Bits()
+		a := p.Addr()
+		bits := p.Bits()
 		if p.Masked() != p {
 			bits = a.BitLen()
 		}
@@ -112,7 +114,8 @@ func parseRange(text string) (netip.Prefix, bool) {
 
 // checkAddress returns an error for an empty text, and for one that would be a CIDR.
 func checkAddress(text string) error {
-	if _, isRange := parseRange(text); !isRange && (text == "" || strings.Contains(text, "/")) {
+	_, isRange := parseRange(text)
+	if !isRange && (text == "" || strings.Contains(text, "/")) {
 		return fmt.Errorf("%q is neither an address, a CIDR nor a name", text)
 	}
 	return nil
@@ -147,11 +150,13 @@ func newAddressBook(n *topology.Network, domains []string) *addressBook {
 }
 
 func (b *addressBook) addName(n *topology.Network, name string, id int32) {
-	if other, taken := b.hosts.get(name); taken && other != id {
+	other, taken := b.hosts.get(name)
+	if taken && other != id {
 		b.unclear[name] = fmt.Sprintf("nodes %d and %d have that name", other, id)
 	}
 	if other, isID := b.ids[name]; isID && other != id {
-		b.unclear[name] = fmt.Sprintf("it is the name of the node with id %d, and the id of the node named %q", id, n.Name(other))
+		b.unclear[name] = fmt.Sprintf("it is the name of the node with id %d, and the id of the node named %q", id,
+			n.Name(other))
 	}
 	b.hosts.set(name, id)
 }
@@ -160,7 +165,8 @@ func (b *addressBook) addName(n *topology.Network, name string, id int32) {
 func (b *addressBook) bare(name string) string {
 	name = strings.TrimSpace(name)
 	for _, d := range b.domains {
-		if rest, cut := strings.CutSuffix(strings.TrimSuffix(name, "."), d); cut && rest != "" {
+		rest, cut := strings.CutSuffix(strings.TrimSuffix(name, "."), d)
+		if cut && rest != "" {
 			return rest
 		}
 	}
@@ -206,7 +212,8 @@ func (b *addressBook) find(text string) int32 {
 	for _, id := range b.hosts.of(text) {
 		return id
 	}
-	if digits := number.FindStringSubmatch(text); digits != nil {
+	digits := number.FindStringSubmatch(text)
+	if digits != nil {
 		if id, known := b.ids[digits[1]]; known {
 			return id
 		}
@@ -217,8 +224,10 @@ func (b *addressBook) find(text string) int32 {
 // host returns the node of an address, name or id, or -1 if there is none. If there are several, it returns
 // an error.
 func (b *addressBook) host(text string) (int32, error) {
-	if why := b.unclear[b.bare(text)]; why != "" {
-		return -1, fmt.Errorf("%q may be several nodes: %s; rename a node of the topology", strings.TrimSpace(text), why)
+	why := b.unclear[b.bare(text)]
+	if why != "" {
+		return -1, fmt.Errorf("%q may be several nodes: %s; rename a node of the topology", strings.TrimSpace(text),
+			why)
 	}
 	return b.find(text), nil
 }
@@ -262,9 +271,11 @@ func (b *addressBook) addHost(at, address, node string) error {
 // domainHint returns a hint if a name differs from that of a node only by its domain.
 func (b *addressBook) domainHint(name string) string {
 	short, domain, qualified := strings.Cut(strings.TrimSuffix(name, "."), ".")
-	if _, isAddress := parseRange(name); isAddress || !qualified {
+	_, isAddress := parseRange(name)
+	if isAddress || !qualified {
 		for known := range b.hosts.byText {
-			if rest, cut := strings.CutPrefix(known, name+"."); cut && !qualified && !isAddress {
+			rest, cut := strings.CutPrefix(known, name+".")
+			if cut && !qualified && !isAddress {
 				return "; --domain " + rest + " makes it " + known
 			}
 		}
@@ -282,13 +293,18 @@ func (b *addressBook) isSwitch(file, text string) string {
 	if id < 0 || b.isHosts[id] {
 		return ""
 	}
-	at, name, but := "", strings.TrimSpace(text), ""
+	at := ""
+	name := strings.TrimSpace(text)
+	but := ""
 	if row, listed := b.rowOf[id]; listed {
-		at, name = file+" "+row[0]+": ", row[1]
+		at = file + " " + row[0] + ": "
+		name = row[1]
 	}
-	if n := b.cables[id]; n > 1 {
-		but = fmt.Sprintf("it has %d cables, and hosts do not forward: map its addresses to a host; if no path uses it, ", n)
+	n := b.cables[id]
+	if n > 1 {
+		but = fmt.Sprintf("it has %d cables, and hosts do not forward: map its addresses to a host; if no path "+
+			"uses it, ", n)
 	}
-	return fmt.Sprintf("%s%s is a switch of the topology; %smake it a host with --host-pattern %[2]s, and the patterns "+
-		"of all other hosts: --host-pattern %[2]s,'srv*'", at, name, but)
+	return fmt.Sprintf("%s%s is a switch of the topology; %smake it a host with --host-pattern %[2]s, and the "+
+		"patterns of all other hosts: --host-pattern %[2]s,'srv*'", at, name, but)
 }

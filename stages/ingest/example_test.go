@@ -25,13 +25,17 @@ func ExampleFile() {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		log.Fatal(err)
 	}
-	nodes := []topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost}, {ID: 2, Kind: topology.KindTor}}
-	cables := []topology.Cable{{A: 0, B: 2, BandwidthBps: 10e9, DelayNS: 1000}, {A: 1, B: 2, BandwidthBps: 10e9, DelayNS: 1000}}
+	nodes := []topology.Node{{ID: 0, Kind: topology.KindHost}, {ID: 1, Kind: topology.KindHost},
+		{ID: 2, Kind: topology.KindTor}}
+	cables := []topology.Cable{{A: 0, B: 2, BandwidthBps: 10e9, DelayNS: 1000},
+		{A: 1, B: 2, BandwidthBps: 10e9, DelayNS: 1000}}
 	net, err := topology.NewNetwork(nodes, cables)
 	if err != nil {
 		log.Fatal(err)
 	}
-	stats, err := ingest.File(context.Background(), net, file, ingest.Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 0.5, Open: parquet.OpenFile}, ingest.Tables{Flows: discard{}})
+	stats, err := ingest.File(context.Background(), net, file,
+		ingest.Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 0.5, Open: parquet.OpenFile},
+		ingest.Tables{Flows: discard{}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 // File reads one flow file, of any mapping, into table flows, sorted by start, and writes the rows that
 // cannot be simulated to a Parquet file of table rejects. It works within the memory limit and spills to
 // TmpDir. It returns an error if there are more rejects than Options.MaxRejects.
-func File(ctx context.Context, n *topology.Network, file string, o Options, out Tables) (stats Stats, err error) {
+func File(ctx context.Context, n *topology.Network, file string, o Options, out Tables) (stats Stats,
+	err error) {
 	if o.Mapping == nil {
 		if o.Mapping, err = DetectFormat(file); err != nil { // other names are read as CSV
 			if o.Mapping, err = FormatMapping("csv"); err != nil {
@@ -55,7 +56,8 @@ func File(ctx context.Context, n *topology.Network, file string, o Options, out 
 	if err := in.allRejects(ctx, &stats, &f); err != nil {
 		return stats, err
 	}
-	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects, stats.Reasons); err != nil {
+	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects,
+		stats.Reasons); err != nil {
 		return stats, err
 	}
 	stats.Notes = in.Notes()
@@ -168,7 +170,8 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 			continue
 		}
 		fault := r.String()
-		if advice := r.Advice(); advice != "" {
+		advice := r.Advice()
+		if advice != "" {
 			fault += "\n" + advice
 		}
 		faults = append(faults, fault)
@@ -181,8 +184,8 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 	if aside != nil {
 		hint += fmt.Sprintf("; set aside, and not counted: %d rows: %s", setAside, strings.Join(aside, "; "))
 	}
-	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s%s", file,
-		rejects-setAside, rows, 100*limit, strings.Join(faults, "; "), hint)
+	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s%s",
+		file, rejects-setAside, rows, 100*limit, strings.Join(faults, "; "), hint)
 }
 
 // timeFunctions matches a time, and the letter that determines which function of mappings parses it.
@@ -190,9 +193,10 @@ var timeFunctions = regexp.MustCompile(`\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d[.\dZ
 
 // CheckSpan returns an error if a workload lasts longer than the simulator's clock can represent.
 func CheckSpan(what string, firstNS, lastNS int64) error {
-	if span := lastNS - firstNS; span > maxSpanNS {
-		return fmt.Errorf("%s: starts span %.1f days, the simulator can represent %d: are the times in ns? (of a workload, "+
-			"take a part: --from, --to)", what, float64(span)/86400e9, maxSpanNS/86400e9)
+	span := lastNS - firstNS
+	if span > maxSpanNS {
+		return fmt.Errorf("%s: starts span %.1f days, the simulator can represent %d: are the times in ns? (of a "+
+			"workload, take a part: --from, --to)", what, float64(span)/86400e9, maxSpanNS/86400e9)
 	}
 	return nil
 }

@@ -47,22 +47,28 @@ func TestFormats(t *testing.T) {
 			"0 2 1000 500 web|prod; 0 1 2000 600 web|; 0 1 1000 600 |",
 			"4 size_bytes is not an integer; 5 broken line: not JSON"},
 		{"vpc", "vpc_v2.log", 17, 5, 2, 10, 4,
-			"0 2 5000 1418530010 web|prod~; 0 2 900 1418530400 web|prod~; 2 0 120000 1418530010 web|prod~; 1 3 60 1418530010 batch|analytics~; 1 0 8855 1418530010 |~",
-			"6 action is REJECT; 7 src is not a host of the topology; 8 log-status is NODATA; 9 log-status is SKIPDATA; 11 src and dst are the same host; 12 no bytes; " +
-				"13 size_bytes is not an integer; 14 end_ns is before start_ns; 15 start_ns is before the year 2000, as if the exporter gave no time, and the format has no time of reception; 16 broken line: not 14 fields"},
+			"0 2 5000 1418530010 web|prod~; 0 2 900 1418530400 web|prod~; 2 0 120000 1418530010 web|prod~; 1 3 60 " +
+				"1418530010 batch|analytics~; 1 0 8855 1418530010 |~",
+			"6 action is REJECT; 7 src is not a host of the topology; 8 log-status is NODATA; 9 log-status is " +
+				"SKIPDATA; 11 src and dst are the same host; 12 no bytes; 13 size_bytes is not an integer; 14 end_ns is " +
+				"before start_ns; 15 start_ns is before the year 2000, as if the exporter gave no time, and the format " +
+				"has no time of reception; 16 broken line: not 14 fields"},
 		{"vpc", "vpc_v5.log", 4, 2, 0, 2, 1,
 			"0 1 15044 1566848875 |vpc-abcdefab012345678~; 1 0 3000 1566848875 |vpc-abcdefab012345678~",
 			"3 log-status is NODATA; 4 broken line: not 28 fields"},
 		{"gcp", "gcp.jsonl", 9, 2, 2, 5, 0,
 			"0 2 2276 1543426511 web|prod-net~; 2 0 900 1543426511 web|prod-net~",
-			"5 dst is not a host of the topology; 6 size_bytes is not an integer; 7 start_ns is not an integer; 8 broken line: not JSON; 9 broken line: not a JSON object"},
+			"5 dst is not a host of the topology; 6 size_bytes is not an integer; 7 start_ns is not an integer; 8 " +
+				"broken line: not JSON; 9 broken line: not a JSON object"},
 		{"goflow2", "goflow2.jsonl", 10, 3, 2, 5, 2,
-			"0 2 205200 1681583295 batch|analytics~; 1 2 900 1681583290 batch|analytics~; 1 3 143 1681583291 batch|analytics~",
-			"6 TCP without data, such as ACKs alone; 7 no bytes; 8 start_ns is not an integer; 9 src is missing; 10 broken line: not JSON"},
+			"0 2 205200 1681583295 batch|analytics~; 1 2 900 1681583290 batch|analytics~; 1 3 143 1681583291 " +
+				"batch|analytics~",
+			"6 TCP without data, such as ACKs alone; 7 no bytes; 8 start_ns is not an integer; 9 src is missing; 10 " +
+				"broken line: not JSON"},
 		{"nfdump", "nfdump.csv", 9, 2, 1, 6, 4,
 			"0 2 10000 1769850000 web|prod~; 1 3 46 1769850003 batch|analytics~",
-			"3 TCP without data, such as ACKs alone; 5 start_ns is not an integer; 6 broken line: not 10 fields; 7 stands after the end of the rows; " +
-				"8 stands after the end of the rows; 9 stands after the end of the rows"},
+			"3 TCP without data, such as ACKs alone; 5 start_ns is not an integer; 6 broken line: not 10 fields; 7 " +
+				"stands after the end of the rows; 8 stands after the end of the rows; 9 stands after the end of the rows"},
 		{"nfdump", "nfdump_extended.csv", 3, 1, 1, 1, 0,
 			"0 2 9000 1769850000 web|prod~",
 			"3 src is not a host of the topology"},
@@ -74,13 +80,15 @@ func TestFormats(t *testing.T) {
 			"4 src is missing"},
 		{"hpcc", "hpcc_flow.txt", 7, 3, 0, 4, 2,
 			"0 1 200000000 2 |; 1 2 5000 2 |; 2 0 5000 2 |",
-			"4 src and dst are the same host; 5 size_bytes is not an integer; 6 stands after the number of rows that the first line says; 7 stands after the number of rows that the first line says"},
+			"4 src and dst are the same host; 5 size_bytes is not an integer; 6 stands after the number of rows that " +
+				"the first line says; 7 stands after the number of rows that the first line says"},
 		{"hpcc", "hpcc_ids.txt", 3, 2, 0, 1, 0,
 			"0 1 1500 1 |; 1 2 1500 1 |",
 			"3 flow_id stands in an earlier row"},
 		{"reference", "reference.json", 6, 2, 0, 4, 0,
 			"0 1 1000 1 |; 3 0 77 1 |",
-			"2 size_bytes is not positive; 3 dst is not a host of the topology; 4 size_bytes is not an integer; 5 flow_id stands in an earlier row"},
+			"2 size_bytes is not positive; 3 dst is not a host of the topology; 4 size_bytes is not an integer; 5 " +
+				"flow_id stands in an earlier row"},
 		{"zeek", "zeek.log", 5, 5, 0, 3, 1,
 			"0 2 900 1769850000 web|prod; 2 0 120000 1769850000 web|prod; 1 3 46 1769850001 batch|analytics; " +
 				"3 1 178 1769850001 batch|analytics; 2 0 5000 1769850003 web|prod",
@@ -137,16 +145,22 @@ func TestFormats(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%s: %d rows = %d flows + %d merged + %d rejected (%d set aside)", c.format, stats.Rows, stats.Flows, stats.Merged, stats.Rejects, stats.SetAside)
-			if stats.Rows != c.rows || stats.Flows != c.flows || stats.Merged != c.merged || stats.Rejects != c.rejects || stats.SetAside != c.setAside {
-				t.Errorf("got %d rows, %d flows, %d merged, %d rejects, %d set aside; want %d, %d, %d, %d, %d", stats.Rows, stats.Flows, stats.Merged, stats.Rejects, stats.SetAside, c.rows, c.flows, c.merged, c.rejects, c.setAside)
+			t.Logf("%s: %d rows = %d flows + %d merged + %d rejected (%d set aside)", c.format, stats.Rows,
+				stats.Flows, stats.Merged, stats.Rejects, stats.SetAside)
+			if stats.Rows != c.rows || stats.Flows != c.flows || stats.Merged != c.merged ||
+				stats.Rejects != c.rejects || stats.SetAside != c.setAside {
+				t.Errorf("got %d rows, %d flows, %d merged, %d rejects, %d set aside; want %d, %d, %d, %d, %d",
+					stats.Rows, stats.Flows, stats.Merged, stats.Rejects, stats.SetAside, c.rows, c.flows, c.merged,
+					c.rejects, c.setAside)
 			}
 			divisor := "1000000000"
 			if strings.HasPrefix(c.file, "plain") {
 				divisor = "1"
 			}
-			got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns // `+divisor+`, service || '|' || vnet || CASE WHEN synthetic_start THEN '~' ELSE '' END) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
-			if want := sortedList(c.want); got != want {
+			got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns // `+divisor+
+				`, service || '|' || vnet || CASE WHEN synthetic_start THEN '~' ELSE '' END) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
+			want := sortedList(c.want)
+			if got != want {
 				t.Errorf("flows\n got %s\nwant %s", got, want)
 			}
 			if stats.Rows+stats.Reverse != stats.Flows+stats.Merged+stats.Rejects {
@@ -187,7 +201,9 @@ func TestFormatsCompressedAndAsLists(t *testing.T) {
 	if stats.Rows != 4 || stats.Flows != 1 || stats.Merged != 2 || stats.SetAside != 1 {
 		t.Errorf("%+v", stats)
 	}
-	if got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, service) FROM read_parquet(%s)`, stats.FlowsFile); got != "0 2 5000 web" {
+	got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, service) FROM read_parquet(%s)`,
+		stats.FlowsFile)
+	if got != "0 2 5000 web" {
 		t.Errorf("flows %s", got)
 	}
 	lines, err := os.ReadFile(filepath.Join("testdata", "gcp.jsonl"))
@@ -199,7 +215,8 @@ func TestFormatsCompressedAndAsLists(t *testing.T) {
 	if err := os.WriteFile(list, zipped(t, "[\n"+strings.Join(sound, ",\n")+"\n]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if stats, err = ingestFixture(t, "gcp", list); err != nil || stats.Rows != 7 || stats.Flows != 2 || stats.Merged != 2 || stats.Rejects != 3 {
+	if stats, err = ingestFixture(t, "gcp", list); err != nil || stats.Rows != 7 || stats.Flows != 2 ||
+		stats.Merged != 2 || stats.Rejects != 3 {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	cutOff := filepath.Join(t.TempDir(), "cut.json")
@@ -211,7 +228,8 @@ func TestFormatsCompressedAndAsLists(t *testing.T) {
 		if err := os.WriteFile(cutOff, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ingestFixture(t, "gcp", cutOff); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cut.json") {
+		if _, err := ingestFixture(t, "gcp", cutOff); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "cut.json") {
 			t.Errorf("got error %v, want %q", err, want)
 		}
 	}
@@ -233,33 +251,40 @@ func TestStartsAreDrawn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
-			TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: seed, GapSigma: 1})
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file,
+			Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"), TmpDir: t.TempDir(),
+				MemoryBytes: 256 << 20, Threads: 2, Seed: seed, GapSigma: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stats.Flows != 500 || stats.SyntheticStarts != 500 || stats.FirstStartNS < 1418530010e9 || stats.LastStartNS >= 1418530011e9 {
+		if stats.Flows != 500 || stats.SyntheticStarts != 500 || stats.FirstStartNS < 1418530010e9 ||
+			stats.LastStartNS >= 1418530011e9 {
 			t.Fatalf("%+v", stats)
 		}
 		// Log-normal gaps of shape 1 have a coefficient of variation of sqrt(e - 1) = 1.31.
-		if got := askParquet(t, `SELECT CASE WHEN stddev_pop(gap) / avg(gap) BETWEEN 1.05 AND 1.6 AND avg(gap) BETWEEN 1.9e6 AND 2.1e6 THEN 'ok' ELSE concat_ws(' ', stddev_pop(gap) / avg(gap), avg(gap)) END
-			FROM (SELECT start_ns - lag(start_ns) OVER (ORDER BY start_ns) AS gap FROM read_parquet(%s))`, stats.FlowsFile); got != "ok" {
+		got := askParquet(t, `SELECT CASE WHEN stddev_pop(gap) / avg(gap) BETWEEN 1.05 AND 1.6 AND avg(gap) BETWEEN 1.9e6 AND 2.1e6 THEN 'ok' ELSE concat_ws(' ', stddev_pop(gap) / avg(gap), avg(gap)) END
+			FROM (SELECT start_ns - lag(start_ns) OVER (ORDER BY start_ns) AS gap FROM read_parquet(%s))`, stats.FlowsFile)
+		if got != "ok" {
 			t.Errorf("gaps: variation and mean %s", got)
 		}
 		return askParquet(t, `SELECT md5(string_agg(concat_ws(' ', flow_id, start_ns), ',' ORDER BY flow_id)) FROM read_parquet(%s)`, stats.FlowsFile)
 	}
-	if a := starts(1); a != starts(1) || a == starts(2) {
+	a := starts(1)
+	if a != starts(1) || a == starts(2) {
 		t.Error("starts do not follow the seed")
 	}
 }
 
 // A mapping of a user: rows that its WHERE leaves out are rejected, rows that it repeats are an error.
 func TestOwnMapping(t *testing.T) {
-	const header = "-- rows: flows\n-- reads: csv\n-- column: a\n-- column: b\n-- column: n\n-- column: t\n-- needs: a b\n\n"
+	const header = "-- rows: flows\n-- reads: csv\n-- column: a\n-- column: b\n-- column: n\n-- column: t\n-- " +
+		"needs: a b\n\n"
 	run := func(query string) (tested, error) {
 		dir := t.TempDir()
-		mapping, data := filepath.Join(dir, "mine.sql"), filepath.Join(dir, "mine.csv")
-		for file, text := range map[string]string{mapping: header + query, data: "A;b;n;t\n0;1;10;2.5\n1;2;20;3\n2;3;30;3.25\n"} {
+		mapping := filepath.Join(dir, "mine.sql")
+		data := filepath.Join(dir, "mine.csv")
+		for file, text := range map[string]string{mapping: header + query,
+			data: "A;b;n;t\n0;1;10;2.5\n1;2;20;3\n2;3;30;3.25\n"} {
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -268,16 +293,19 @@ func TestOwnMapping(t *testing.T) {
 		if err != nil {
 			return tested{}, err
 		}
-		return readFile(t, topologytest.SmallNetwork(t), data, Options{Mapping: m, TmpDir: t.TempDir(), MaxRejects: 1})
+		return readFile(t, topologytest.SmallNetwork(t), data,
+			Options{Mapping: m, TmpDir: t.TempDir(), MaxRejects: 1})
 	}
 	stats, err := run(`SELECT "row", a AS src, b AS dst, n AS size_bytes, seconds_ns(t) AS start_ns FROM source WHERE a <> '1'`)
 	if err != nil || stats.Rows != 3 || stats.Flows != 2 || stats.Rejects != 1 {
 		t.Fatalf("%+v, %v", stats, err)
 	}
-	if got := askParquet(t, `SELECT concat_ws(' ', flow_id, src, start_ns) FROM read_parquet(%s)`, stats.FlowsFile); got != "0 0 2500000000; 2 2 3250000000" {
+	got := askParquet(t, `SELECT concat_ws(' ', flow_id, src, start_ns) FROM read_parquet(%s)`, stats.FlowsFile)
+	if got != "0 0 2500000000; 2 2 3250000000" {
 		t.Errorf("flows %s", got)
 	}
-	if got := askParquet(t, `SELECT "row" || ' ' || reason || ': ' || raw FROM read_parquet(%s)`, stats.RejectsFile); got != "2 left out by the mapping: 1,2,20,3" {
+	if got := askParquet(t, `SELECT "row" || ' ' || reason || ': ' || raw FROM read_parquet(%s)`,
+		stats.RejectsFile); got != "2 left out by the mapping: 1,2,20,3" {
 		t.Errorf("rejects %s", got)
 	}
 	for query, want := range map[string]string{
@@ -291,7 +319,8 @@ func TestOwnMapping(t *testing.T) {
 		`SELECT "row", x AS src FROM source`:                                                                 "mapping mine",
 		`DROP TABLE source; SELECT 1`:                                                                        "without a semicolon",
 	} {
-		if _, err := run(query); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := run(query); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error %v, want %q", query, err, want)
 		}
 	}
@@ -300,8 +329,9 @@ func TestOwnMapping(t *testing.T) {
 // The case of the names in a mapping's header is ignored. A note says that rows of a flow log repeat others
 // exactly. It does not cover rows that differ in any column, or sampled ones. All of these rows count.
 func TestRepeatedRowsOfAFile(t *testing.T) {
-	const header = "-- rows: records\n-- reads: csv\n-- column: flowStart\n-- column: srcPort\n-- column: octetCount\n" +
-		"-- column: Note\n-- needs: flowStart octetCount\n\n" + `SELECT "row", '0' AS src, '1' AS dst, octetCount AS size_bytes,
+	const header = "-- rows: records\n-- reads: csv\n-- column: flowStart\n-- column: srcPort\n-- column: " +
+		"octetCount\n-- column: Note\n-- needs: flowStart octetCount\n\n" +
+		`SELECT "row", '0' AS src, '1' AS dst, octetCount AS size_bytes,
 1769850000000000000 + whole(flowStart) AS start_ns, srcPort AS src_port, 443 AS dst_port, 6 AS protocol FROM source`
 	m, err := parseMapping("mine.sql", header)
 	if err != nil {
@@ -312,7 +342,8 @@ func TestRepeatedRowsOfAFile(t *testing.T) {
 		rate int64
 		note string
 	}{
-		{"5000,1,100,a\n5000,1,100,a\n6000,2,300,a\n5000,1,100,a\n", 0, "2 of 4 rows repeat another row of their file, 200 of 600 bytes"},
+		{"5000,1,100,a\n5000,1,100,a\n6000,2,300,a\n5000,1,100,a\n", 0,
+			"2 of 4 rows repeat another row of their file, 200 of 600 bytes"},
 		{"5000,1,100,a\n5000,1,100,b\n6000,2,300,a\n", 0, ""},
 		{"5000,1,100,a\n5000,1,100,a\n6000,2,300,a\n", 100, ""},
 	} {
@@ -325,7 +356,8 @@ func TestRepeatedRowsOfAFile(t *testing.T) {
 		if err != nil || stats.Flows != 2 || stats.Rejects != 0 {
 			t.Fatalf("%+v, %v", stats, err)
 		}
-		if notes := strings.Join(stats.Notes, "; "); (notes == "") != (c.note == "") || !strings.Contains(notes, c.note) {
+		notes := strings.Join(stats.Notes, "; ")
+		if (notes == "") != (c.note == "") || !strings.Contains(notes, c.note) {
 			t.Errorf("notes %q, want %q", notes, c.note)
 		}
 	}
@@ -338,7 +370,8 @@ func TestOwnMappingMemory(t *testing.T) {
 		t.Skip("the process is limited on Linux only")
 	}
 	dir := t.TempDir()
-	mapping, data := filepath.Join(dir, "mine.sql"), filepath.Join(dir, "mine.csv")
+	mapping := filepath.Join(dir, "mine.sql")
+	data := filepath.Join(dir, "mine.csv")
 	ingest := func(bytes string) error {
 		err := errors.Join(os.WriteFile(data, []byte("a,b\n0,1\n1,2\n"), 0o644), os.WriteFile(mapping, []byte(
 			"-- rows: flows\n-- reads: csv\n-- column: a\n-- column: b\n\n"+
@@ -354,7 +387,8 @@ func TestOwnMappingMemory(t *testing.T) {
 	}
 	for _, bytes := range []string{"len(range(2000000000))", `len(range(2000000000 + "row"))`} {
 		err := ingest(bytes)
-		if err == nil || !strings.Contains(err.Error(), "needs more memory than its limit") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), "needs more memory than its limit") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", bytes, err)
 		}
 	}
@@ -374,12 +408,15 @@ func TestMappingsFromDevices(t *testing.T) {
 // of the source.
 func TestAddressBook(t *testing.T) {
 	b := newAddressBook(topologytest.SmallNetwork(t), nil)
-	for address, node := range map[string]string{"10.0.0.0/8": "0", "10.1.0.0/16": "1", "10.1.2.3": "2", "fd00::/8": "3", "web-7": "2"} {
+	for address, node := range map[string]string{"10.0.0.0/8": "0", "10.1.0.0/16": "1", "10.1.2.3": "2",
+		"fd00::/8": "3", "web-7": "2"} {
 		if err := b.addHost("row 1", address, node); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for text, want := range map[string]int32{"10.9.9.9": 0, "10.1.9.9": 1, "10.1.2.3": 2, "fd00::1": 3, "::ffff:10.1.2.3": 2, "web-7": 2, " 3 ": 3, "+1": 1, "4": 4, "5": -1, "11.0.0.1": -1, "fe80::1%eth0": -1, "": -1} {
+	for text, want := range map[string]int32{"10.9.9.9": 0, "10.1.9.9": 1, "10.1.2.3": 2, "fd00::1": 3,
+		"::ffff:10.1.2.3": 2, "web-7": 2, " 3 ": 3, "+1": 1, "4": 4, "5": -1, "11.0.0.1": -1, "fe80::1%eth0": -1,
+		"": -1} {
 		if got, err := b.host(text); err != nil || got != want {
 			t.Errorf("%q is node %d, want %d", text, got, want)
 		}
@@ -392,21 +429,26 @@ func TestAddressBook(t *testing.T) {
 	if err := b.addHost("row 98", "0.0.0.0/0", "4"); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.isSwitch("hosts.csv", "8.8.8.8"); !strings.HasPrefix(got, "hosts.csv row 98: 4 is a switch of the topology") ||
+	got := b.isSwitch("hosts.csv", "8.8.8.8")
+	if !strings.HasPrefix(got, "hosts.csv row 98: 4 is a switch of the topology") ||
 		b.isSwitch("hosts.csv", "10.1.2.3") != "" {
 		t.Error(got)
 	}
 	// A switch with paths through it cannot be a host, because a host would not forward.
-	wan := newAddressBook(topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 4}, [2]int32{2, 3}, [2]int32{3, 4}, [2]int32{4, 5}), nil)
+	wan := newAddressBook(topologytest.Wire(t, 6, 2, [2]int32{0, 2}, [2]int32{1, 4}, [2]int32{2, 3},
+		[2]int32{3, 4}, [2]int32{4, 5}), nil)
 	for node, want := range map[string]string{
-		"3": "3 is a switch of the topology; it has 2 cables, and hosts do not forward: map its addresses to a host; if no path uses it, make",
+		"3": "3 is a switch of the topology; it has 2 cables, and hosts do not forward: map its addresses to a " +
+			"host; if no path uses it, make",
 		"5": "5 is a switch of the topology; make it a host with --host-pattern 5, and",
 	} {
-		if got := wan.isSwitch("hosts.csv", node); !strings.HasPrefix(got, want) {
+		got := wan.isSwitch("hosts.csv", node)
+		if !strings.HasPrefix(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for _, l := range [][4]string{{"10.0.0.0/8", "", "any", ""}, {"10.0.0.0/8", "443", "wide443", ""}, {"10.1.0.0/16", "", "narrow", ""}, {"10.1.2.0/24", "80", "port80", ""}} {
+	for _, l := range [][4]string{{"10.0.0.0/8", "", "any", ""}, {"10.0.0.0/8", "443", "wide443", ""},
+		{"10.1.0.0/16", "", "narrow", ""}, {"10.1.2.0/24", "80", "port80", ""}} {
 		if err := b.addLabel(l[0], l[1], l[2], l[3]); err != nil {
 			t.Fatal(err)
 		}
@@ -419,8 +461,10 @@ func TestAddressBook(t *testing.T) {
 		address string
 		port    int32
 		want    string
-	}{{"10.9.9.9", 443, "wide443"}, {"10.9.9.9", 80, "any"}, {"10.1.9.9", 443, "narrow"}, {"10.1.2.9", 80, "port80"}, {"10.1.2.9", 443, "narrow"}, {"11.0.0.1", 443, ""}} {
-		if got := find(c.address, c.port); got != c.want {
+	}{{"10.9.9.9", 443, "wide443"}, {"10.9.9.9", 80, "any"}, {"10.1.9.9", 443, "narrow"},
+		{"10.1.2.9", 80, "port80"}, {"10.1.2.9", 443, "narrow"}, {"11.0.0.1", 443, ""}} {
+		got := find(c.address, c.port)
+		if got != c.want {
 			t.Errorf("%s port %d: %q, want %q", c.address, c.port, got, c.want)
 		}
 	}
@@ -438,7 +482,8 @@ func FuzzFormats(f *testing.F) {
 			f.Fatal(err)
 		}
 		for _, file := range files {
-			if strings.HasPrefix(filepath.Base(file), format) || strings.HasPrefix(filepath.Base(file), "plain."+format) {
+			if strings.HasPrefix(filepath.Base(file), format) ||
+				strings.HasPrefix(filepath.Base(file), "plain."+format) {
 				text, err := os.ReadFile(file)
 				if err != nil {
 					f.Fatal(err)
@@ -464,24 +509,33 @@ func accountFor(t *testing.T, format string, text []byte) {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
-		Labels: filepath.Join("testdata", "labels.csv"), TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 1, Seed: 1})
+	stats, err := readFile(t, topologytest.SmallNetwork(t), file,
+		Options{Mapping: m, Hosts: filepath.Join("testdata", "hosts.csv"),
+			Labels: filepath.Join("testdata", "labels.csv"), TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 1,
+			MaxRejects: 1, Seed: 1})
 	if err != nil {
-		if !strings.Contains(err.Error(), "fuzz.txt") || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "INTERNAL") {
-			t.Errorf("%s: an error of several lines, without the file, or of the engine itself: %v\n%q", format, err, text)
+		if !strings.Contains(err.Error(), "fuzz.txt") || strings.Contains(err.Error(), "\n") ||
+			strings.Contains(err.Error(), "INTERNAL") {
+			t.Errorf("%s: an error of several lines, without the file, or of the engine itself: %v\n%q", format, err,
+				text)
 		}
 		return
 	}
-	if stats.Rows+stats.Reverse != stats.Flows+stats.Merged+stats.Rejects || stats.Flows < 0 || stats.Merged < 0 || stats.Rejects < 0 {
-		t.Errorf("%s: %d rows, %d flows, %d merged, %d rejects\n%q", format, stats.Rows, stats.Flows, stats.Merged, stats.Rejects, text)
+	if stats.Rows+stats.Reverse != stats.Flows+stats.Merged+stats.Rejects || stats.Flows < 0 ||
+		stats.Merged < 0 || stats.Rejects < 0 {
+		t.Errorf("%s: %d rows, %d flows, %d merged, %d rejects\n%q", format, stats.Rows, stats.Flows, stats.Merged,
+			stats.Rejects, text)
 	}
 	if m.reads != "csv" && m.each == nil && !strings.HasPrefix(strings.TrimSpace(string(text)), "[") {
-		if lines := textRows(m, string(text)); lines != stats.Rows {
+		lines := textRows(m, string(text))
+		if lines != stats.Rows {
 			t.Errorf("%s: %d rows, the text has %d lines\n%q", format, stats.Rows, lines, text)
 		}
 	}
 	if stats.Rejects > 0 {
-		if n := askParquet(t, `SELECT CAST(count(DISTINCT (file, "row", reverse)) AS VARCHAR) FROM read_parquet(%s)`, stats.RejectsFile); n != fmt.Sprint(stats.Rejects) {
+		n := askParquet(t, `SELECT CAST(count(DISTINCT (file, "row", reverse)) AS VARCHAR) FROM read_parquet(%s)`,
+			stats.RejectsFile)
+		if n != fmt.Sprint(stats.Rejects) {
 			t.Errorf("%s: %s rows in table rejects, %d rejects\n%q", format, n, stats.Rejects, text)
 		}
 	}
@@ -563,7 +617,8 @@ func damage(draw *rng.Stream, text []byte) []byte {
 			out = out[:at]
 		case 5:
 			lines := strings.SplitAfter(string(out), "\n")
-			i, j := draw.IntN(len(lines)), draw.IntN(len(lines))
+			i := draw.IntN(len(lines))
+			j := draw.IntN(len(lines))
 			lines[i], lines[j] = lines[j], lines[i]
 			out = []byte(strings.Join(lines, ""))
 		case 6:
@@ -601,14 +656,16 @@ func TestNfdumpReverseBytes(t *testing.T) {
 	row := "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,10,9000,7,"
 	for back, want := range map[string]string{"0": "0 9000", "": "0 9000", "700": "0 9000; 2 700"} {
 		file := filepath.Join(t.TempDir(), "log")
-		if err := os.WriteFile(file, []byte("ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt,opkt,obyt\n"+row+back+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt,opkt,obyt\n"+row+back+"\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		stats, err := ingestFixture(t, "nfdump", file)
 		if err != nil {
 			t.Fatalf("%q: %v", back, err)
 		}
-		got := askParquet(t, `SELECT src || ' ' || size_bytes AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
+		got := askParquet(t, `SELECT src || ' ' || size_bytes AS f FROM read_parquet(%s) ORDER BY f`,
+			stats.FlowsFile)
 		if got != want {
 			t.Errorf("%q: %s, want %s", back, got, want)
 		}
@@ -621,9 +678,11 @@ func TestDSCP(t *testing.T) {
 	nfdump := "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n"
 	for _, c := range []struct{ format, text, want, reasons string }{
 		{"csv", "src,dst,size_bytes,start_ns,dscp\n0,1,10,1,46\n0,1,20,2,\n0,1,30,3,64\n0,1,40,4,ef\n0,1,50,5,-1\n0,1,60,6, 0\n",
-			"10 46; 20 -; 60 0", "3 dscp is not an integer from 0 to 63; 4 dscp is not an integer from 0 to 63; 5 dscp is not an integer from 0 to 63"},
+			"10 46; 20 -; 60 0", "3 dscp is not an integer from 0 to 63; 4 dscp is not an integer from 0 to 63; 5 " +
+				"dscp is not an integer from 0 to 63"},
 		{"jsonl", `{"src": 0, "dst": 1, "size_bytes": 10, "start_ns": 1, "dscp": 26}` + "\n", "10 26", ""},
-		{"nfdump", nfdump + "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,.,0,184,10,9000\n", "9000 46", ""},
+		{"nfdump", nfdump + "2026-01-31 09:00:00,2026-01-31 " +
+			"09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,.,0,184,10,9000\n", "9000 46", ""},
 		{"goflow2", `{"type":"IPFIX","time_received_ns":1681583295157626000,"bytes":1500,"packets":1,"src_addr":"10.0.0.1","dst_addr":"10.0.1.5","ip_tos":105}` + "\n" +
 			`{"Type":"SFLOW_5","TimeReceived":1681583295,"Bytes":900,"SrcAddr":"10.0.1.5","DstAddr":"10.0.0.1","IPTos":32}` + "\n", "1500 26; 882 8", ""},
 		{"gcp", `{"jsonPayload":{"bytes_sent":"1500","connection":{"dest_ip":"10.0.1.5","dest_port":443,"protocol":6,"src_ip":"10.0.0.1","src_port":1},` +
@@ -644,7 +703,8 @@ func TestDSCP(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.format, got, c.want)
 		}
 		if c.reasons != "" {
-			if got = askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile); got != c.reasons {
+			got = askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile)
+			if got != c.reasons {
 				t.Errorf("%s: %s, want %s", c.format, got, c.reasons)
 			}
 		}

@@ -23,7 +23,8 @@ func ingestText(t *testing.T, text string, maxRejects float64) (tested, error) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return readFile(t, topologytest.SmallNetwork(t), file, Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
+	return readFile(t, topologytest.SmallNetwork(t), file,
+		Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
 }
 
 // askParquet returns the result of a query over the file, rows joined by "; ".
@@ -81,9 +82,10 @@ x,1,2,100,60,web,prod
 		t.Errorf("flows\n got %s\nwant %s", got, want)
 	}
 	got = askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile)
-	want := "2 src and dst are the same host; 3 dst is not a host of the topology; 4 src is not a host of the topology; " +
-		"5 size_bytes is not positive; 6 size_bytes is not positive; 7 flow_id is not an integer; 8 size_bytes is not an integer; " +
-		"9 broken line: not 7 fields; 10 start_ns is negative or beyond 2^62; 12 flow_id stands in an earlier row; 13 size_bytes is beyond 2^50"
+	want := "2 src and dst are the same host; 3 dst is not a host of the topology; 4 src is not a host of the " +
+		"topology; 5 size_bytes is not positive; 6 size_bytes is not positive; 7 flow_id is not an integer; 8 " +
+		"size_bytes is not an integer; 9 broken line: not 7 fields; 10 start_ns is negative or beyond 2^62; 12 " +
+		"flow_id stands in an earlier row; 13 size_bytes is beyond 2^50"
 	if got != want {
 		t.Errorf("rejects\n got %s\nwant %s", got, want)
 	}
@@ -91,11 +93,13 @@ x,1,2,100,60,web,prod
 
 func TestIngestRefuses(t *testing.T) {
 	_, err := ingestText(t, "src,dst,size_bytes,start_ns\n0,1,100,5\n0,0,100,6\n", 0.01)
-	if err == nil || !strings.Contains(err.Error(), "1 of 2 rows cannot be simulated, more than the accepted 1%") {
+	if err == nil || !strings.Contains(err.Error(),
+		"1 of 2 rows cannot be simulated, more than the accepted 1%") {
 		t.Errorf("half of the rows rejected: %v", err)
 	}
 	_, err = ingestText(t, "src,dst,size_bytes,start_ns\n0,1,100,2026-01-31T09:00:00.5Z\n", 0.01)
-	if err == nil || !strings.Contains(err.Error(), "2026-01-31T09:00:00.5Z are read by function rfc3339_ns of a --mapping") {
+	if err == nil || !strings.Contains(err.Error(), "2026-01-31T09:00:00.5Z are read by function rfc3339_ns of "+
+		"a --mapping") {
 		t.Errorf("a date: %v", err)
 	}
 	_, err = ingestText(t, "src,dst,bytes\n0,1,100\n", 1)
@@ -106,7 +110,8 @@ func TestIngestRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "days") {
 		t.Errorf("a span of a century: %v", err)
 	}
-	_, err = readFile(t, topologytest.SmallNetwork(t), filepath.Join(t.TempDir(), "none.csv"), Options{TmpDir: t.TempDir()})
+	_, err = readFile(t, topologytest.SmallNetwork(t), filepath.Join(t.TempDir(), "none.csv"),
+		Options{TmpDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "none.csv") {
 		t.Errorf("missing file: %v", err)
 	}
@@ -122,7 +127,8 @@ func TestIngestRefuses(t *testing.T) {
 
 // A file whose last line has no line end may have been cut while it was copied.
 func TestIngestSaysThatTheLastRowMayBeCut(t *testing.T) {
-	for text, notes := range map[string]int{"src,dst,size_bytes,start_ns\n0,1,100,0\n": 0, "src,dst,start_ns,size_bytes\n0,1,0,100": 1} {
+	for text, notes := range map[string]int{"src,dst,size_bytes,start_ns\n0,1,100,0\n": 0,
+		"src,dst,start_ns,size_bytes\n0,1,0,100": 1} {
 		stats, err := ingestText(t, text, 0)
 		if err != nil || len(stats.Notes) != notes {
 			t.Errorf("%q: notes %q, error %v", text, stats.Notes, err)
@@ -136,7 +142,8 @@ func TestIngestNumbersFlows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := askParquet(t, `SELECT flow_id || ':' || size_bytes FROM read_parquet(%s)`, stats.FlowsFile); got != "1:200; 2:300; 0:100" {
+	got := askParquet(t, `SELECT flow_id || ':' || size_bytes FROM read_parquet(%s)`, stats.FlowsFile)
+	if got != "1:200; 2:300; 0:100" {
 		t.Errorf("flows %s", got)
 	}
 	if stats.FirstStartNS != 3 || stats.LastStartNS != 9 {
@@ -156,11 +163,13 @@ func ingestFile(t *testing.T, name string, data []byte) (tested, error) {
 	}
 	// If the name of the file were used as a pattern, it would match these files.
 	for _, other := range []string{"f1.csv", "fx.csv", "f1.parquet", "fx.parquet"} {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(file), other), []byte("src,dst,size_bytes,start_ns\n2,3,9,9\n2,3,9,9\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), other),
+			[]byte("src,dst,size_bytes,start_ns\n2,3,9,9\n2,3,9,9\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 0})
+	stats, err := readFile(t, topologytest.SmallNetwork(t), file,
+		Options{TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 0})
 	if err != nil && strings.Contains(err.Error(), "\n") || err != nil && !strings.Contains(err.Error(), name) {
 		t.Errorf("%s: an error of several lines, or without the file: %v", name, err)
 	}
@@ -204,15 +213,18 @@ func TestIngestNames(t *testing.T) {
 	text := "Src,DST,size_Bytes,start_ns\n0,1,100,5\n"
 	parquet := parquetOf(t, "SELECT 0 AS Src, 1 AS DST, 100 AS size_Bytes, 5 AS start_ns")
 	zip := zipped(t, text)
-	for name, data := range map[string][]byte{"f[1].csv": []byte(text), "f*.csv": []byte(text), "f?.parquet": parquet,
-		"[!a]*?.parquet": parquet, "a]b.PARQUET": parquet, "it's.parquet": parquet, "it's.csv": []byte(text), `b\c.csv.gz`: zip,
+	for name, data := range map[string][]byte{"f[1].csv": []byte(text), "f*.csv": []byte(text),
+		"f?.parquet": parquet, "[!a]*?.parquet": parquet, "a]b.PARQUET": parquet, "it's.parquet": parquet,
+		"it's.csv":    []byte(text),
+		`b\c.csv.gz`:  zip,
 		`b\c.parquet`: parquet, "src=3/flows.parquet": parquet, "src=3/flows.csv.GZ": zip} {
 		stats, err := ingestFile(t, name, data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns) FROM read_parquet(%s)`, stats.FlowsFile)
+		got := askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes, start_ns) FROM read_parquet(%s)`,
+			stats.FlowsFile)
 		if got != "0 1 100 5" {
 			t.Errorf("%s: flows %s", name, got)
 		}
@@ -254,18 +266,21 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 		"blank.csv":      {[]byte("\n \n"), "is empty"},
 		"header.csv":     {[]byte("src,dst,size_bytes,start_ns\n"), "has no flows"},
 		"header2.csv":    {[]byte("src,dst,size_bytes,start_ns"), "has no flows"},
-		"zero.parquet":   {parquetOf(t, "SELECT 0 AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns WHERE false"), "has no flows"},
-		"none.parquet":   {nil, "is empty"},
-		"bad.parquet":    {[]byte("src,dst"), "bad.parquet: "},
-		"bad8.csv":       {[]byte("src,dst,size_bytes,start_ns\n0,1,\xff\xfe,5\n"), "bad8.csv: "},
-		"bool.parquet":   {parquetOf(t, "SELECT true AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns"), "column src is of type BOOLEAN, want numbers"},
+		"zero.parquet": {parquetOf(t, "SELECT 0 AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns WHERE false"),
+			"has no flows"},
+		"none.parquet": {nil, "is empty"},
+		"bad.parquet":  {[]byte("src,dst"), "bad.parquet: "},
+		"bad8.csv":     {[]byte("src,dst,size_bytes,start_ns\n0,1,\xff\xfe,5\n"), "bad8.csv: "},
+		"bool.parquet": {parquetOf(t, "SELECT true AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns"),
+			"column src is of type BOOLEAN, want numbers"},
 	} {
 		if _, err := ingestFile(t, name, c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
 	dir := t.TempDir()
-	if _, err := readFile(t, topologytest.SmallNetwork(t), dir, Options{TmpDir: dir}); err == nil || !strings.Contains(err.Error(), dir+": is a directory") {
+	if _, err := readFile(t, topologytest.SmallNetwork(t), dir, Options{TmpDir: dir}); err == nil ||
+		!strings.Contains(err.Error(), dir+": is a directory") {
 		t.Errorf("a directory: %v", err)
 	}
 }
@@ -287,15 +302,19 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	flows := `SELECT concat_ws(' ', flow_id, src, dst, size_bytes, start_ns) FROM read_parquet(%s)`
-	if got := askParquet(t, flows, stats.FlowsFile); got != "5 0 1 1000 5; 8 0 1 100 8" || stats.Rejects != 7 {
+	got := askParquet(t, flows, stats.FlowsFile)
+	if got != "5 0 1 1000 5; 8 0 1 100 8" || stats.Rejects != 7 {
 		t.Errorf("flows %s, %d rejects", got, stats.Rejects)
 	}
 	for _, c := range []struct{ typ, good, bad string }{
-		{"DOUBLE", "100.0", "100.5"}, {"FLOAT", "100.0", "'nan'"}, {"DOUBLE", "100", "'inf'"}, {"DECIMAL(18,3)", "100.000", "100.001"},
-		{"UBIGINT", "100", "18446744073709551615"}, {"HUGEINT", "100", "170141183460469231731687303715884105727"}, {"VARCHAR", "'100.0'", "'100.5'"}, {"UTINYINT", "100", "0"}, {"FLOAT", "100", "16777218"},
+		{"DOUBLE", "100.0", "100.5"}, {"FLOAT", "100.0", "'nan'"}, {"DOUBLE", "100", "'inf'"},
+		{"DECIMAL(18,3)", "100.000", "100.001"},
+		{"UBIGINT", "100", "18446744073709551615"}, {"HUGEINT", "100", "170141183460469231731687303715884105727"},
+		{"VARCHAR", "'100.0'", "'100.5'"}, {"UTINYINT", "100", "0"}, {"FLOAT", "100", "16777218"},
 	} {
 		file := filepath.Join(t.TempDir(), "typed.parquet")
-		data := parquetOf(t, fmt.Sprintf("SELECT i AS flow_id, 0 AS src, 1 AS dst, x AS size_bytes, 5 AS start_ns FROM (VALUES (1, CAST(%[2]s AS %[1]s)), (2, CAST(%[3]s AS %[1]s))) v(i, x)", c.typ, c.good, c.bad))
+		data := parquetOf(t, fmt.Sprintf("SELECT i AS flow_id, 0 AS src, 1 AS dst, x AS size_bytes, 5 AS start_ns "+
+			"FROM (VALUES (1, CAST(%[2]s AS %[1]s)), (2, CAST(%[3]s AS %[1]s))) v(i, x)", c.typ, c.good, c.bad))
 		if err := os.WriteFile(file, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +323,8 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 			t.Errorf("%s: %v", c.typ, err)
 			continue
 		}
-		if got := askParquet(t, flows, stats.FlowsFile); got != "1 0 1 100 5" || stats.Rejects != 1 {
+		got := askParquet(t, flows, stats.FlowsFile)
+		if got != "1 0 1 100 5" || stats.Rejects != 1 {
 			t.Errorf("%s: flows %s, %d rejects", c.typ, got, stats.Rejects)
 		}
 	}

@@ -126,24 +126,25 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 	var faults []string
 	src, err := in.stage(ctx, m, file, in.o.TmpDir)
 	if err == nil {
-		err = in.each(ctx, `SELECT "row", broken, [`+strings.Join(list, ", ")+"] FROM ("+src.relation+`) ORDER BY "row"`,
-			func(rows *sql.Rows) error {
-				var n int64
-				var broken string
-				var cells duckdriver.Composite[[]string]
-				if err := rows.Scan(&n, &broken, &cells); err != nil {
-					return err
-				}
-				at := fmt.Sprintf("row %d", n)
-				if err := tableRow(at, broken, cells.Get(), want, each); err != nil {
-					faults = append(faults, at+": "+err.Error())
-				}
-				return nil
-			})
+		err = in.each(ctx, `SELECT "row", broken, [`+strings.Join(list, ", ")+"] FROM ("+src.relation+
+			`) ORDER BY "row"`, func(rows *sql.Rows) error {
+			var n int64
+			var broken string
+			var cells duckdriver.Composite[[]string]
+			if err := rows.Scan(&n, &broken, &cells); err != nil {
+				return err
+			}
+			at := fmt.Sprintf("row %d", n)
+			if err := tableRow(at, broken, cells.Get(), want, each); err != nil {
+				faults = append(faults, at+": "+err.Error())
+			}
+			return nil
+		})
 	}
 	if err == nil && faults != nil {
 		err = errors.New(strings.Join(faults[:min(len(faults), tableFaults)], "; "))
-		if more := len(faults) - tableFaults; more > 0 {
+		more := len(faults) - tableFaults
+		if more > 0 {
 			err = fmt.Errorf("%w; and %s more", err, topology.Count(more, "fault"))
 		}
 	}
@@ -160,7 +161,8 @@ func (in *Ingester) table(ctx context.Context, file, what string, want [][]strin
 const tableFaults = 20
 
 // tableRow calls each for a row of a table, unless the row is broken or has several values for one column.
-func tableRow(at, broken string, cells []string, want [][]string, each func(at string, row []string) error) error {
+func tableRow(at, broken string, cells []string, want [][]string,
+	each func(at string, row []string) error) error {
 	if broken != "" {
 		return errors.New(broken)
 	}
@@ -194,7 +196,8 @@ func (in *Ingester) Notes() (notes []string) {
 	}
 	said := map[string]bool{}
 	for _, n := range in.notes {
-		if more := count[n.kind] - 1; more >= notesOfKind {
+		more := count[n.kind] - 1
+		if more >= notesOfKind {
 			if said[n.kind] {
 				continue
 			}
@@ -268,12 +271,15 @@ func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) 
 	if err := errors.Join(err, rows.Err()); err != nil {
 		return nil, duckdb.FirstLine(err)
 	}
-	return names.Of(types, func(t *sql.ColumnType) flowColumn { return flowColumn{t.Name(), t.DatabaseTypeName()} }), nil
+	return names.Of(types, func(t *sql.ColumnType) flowColumn {
+		return flowColumn{t.Name(), t.DatabaseTypeName()}
+	}), nil
 }
 
-// asText returns the SQL of a column as text, with whole numbers without a fraction and timestamps in the form
-// of RFC 3339, in UTC. It returns "" for other types. Bytes are text if they are UTF-8, because writers without
-// string types store text as bytes; other bytes have escapes such as \x00, which no address or number has.
+// asText returns the SQL of a column as text, with whole numbers without a fraction and timestamps in the
+// form of RFC 3339, in UTC. It returns "" for other types. Bytes are text if they are UTF-8, because writers
+// without string types store text as bytes; other bytes have escapes such as \x00, which no address or number
+// has.
 func (c flowColumn) asText() string {
 	name := duckdb.Ident(c.name)
 	base, _, _ := strings.Cut(c.typ, "(") // DECIMAL(18,3)
@@ -281,8 +287,10 @@ func (c flowColumn) asText() string {
 	case "VARCHAR":
 		return name
 	case "DOUBLE", "FLOAT", "DECIMAL":
-		exact := map[string]string{"DOUBLE": "2^53", "FLOAT": "2^24"}[base] // floats do not have all whole numbers beyond
-		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < " + cmp.Or(exact, "9.2e18") + " " +
+		// floats do not have all whole numbers beyond
+		exact := map[string]string{"DOUBLE": "2^53", "FLOAT": "2^24"}[base]
+		return "CASE WHEN " + name + " = floor(" + name + ") AND abs(" + name + ") < " + cmp.Or(exact, "9.2e18") +
+			" " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) || " +
 			"CASE WHEN " + name + " = floor(" + name + ") THEN ' (not exact)' ELSE '' END END"
 	case "BLOB":
@@ -294,7 +302,8 @@ func (c flowColumn) asText() string {
 		return "strftime(make_timestamp_ns(" + ns + "), '%Y-%m-%dT%H:%M:%S.') || " +
 			"lpad(CAST((" + ns + " % 1000000000 + 1000000000) % 1000000000 AS VARCHAR), 9, '0') || 'Z'"
 	}
-	if c.whole() || slices.Contains([]string{"INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]"}, c.typ) {
+	if c.whole() || slices.Contains([]string{"INTEGER[]", "BIGINT[]", "UINTEGER[]", "UBIGINT[]", "VARCHAR[]"},
+		c.typ) {
 		return "CAST(" + name + " AS VARCHAR)"
 	}
 	return ""
@@ -315,8 +324,8 @@ func (c flowColumn) epochNS() string {
 }
 
 func (c flowColumn) whole() bool {
-	return slices.Contains([]string{"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
-		"UINTEGER", "UBIGINT", "UHUGEINT"}, c.typ)
+	return slices.Contains([]string{"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT",
+		"USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"}, c.typ)
 }
 
 // flowColumns lists the columns of table flows that come from a trace.
@@ -369,7 +378,8 @@ func (in *Ingester) dependencies(ctx context.Context, f *FileStats, flowsFile, o
 		err = in.exec(ctx, copyTo(schema.Dependencies, "SELECT * FROM waits ORDER BY flow_row, after_row", out))
 	}
 	if err == nil {
-		err = in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(out)+" WHERE after_row > flow_row", &backwards)
+		err = in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(out)+" WHERE after_row > flow_row",
+			&backwards)
 	}
 	if err != nil || backwards == 0 { // in the order of the rows there is no cycle
 		return err
@@ -393,16 +403,16 @@ func rowIDs(f *FileStats) string {
 func (in *Ingester) checkCycles(ctx context.Context, file string) error {
 	waits := map[int64][]int64{} // by flow: the flows that it waits for and that were not followed yet
 	var flows []int64
-	err := in.each(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+" ORDER BY flow_row, after_row",
-		func(rows *sql.Rows) error {
-			var flow, of int64
-			err := rows.Scan(&flow, &of)
-			if waits[flow] == nil {
-				flows = append(flows, flow)
-			}
-			waits[flow] = append(waits[flow], of)
-			return err
-		})
+	err := in.each(ctx, "SELECT flow_id, after_flow_id FROM "+duckdb.ScanParquet(file)+
+		" ORDER BY flow_row, after_row", func(rows *sql.Rows) error {
+		var flow, of int64
+		err := rows.Scan(&flow, &of)
+		if waits[flow] == nil {
+			flows = append(flows, flow)
+		}
+		waits[flow] = append(waits[flow], of)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -412,16 +422,19 @@ func (in *Ingester) checkCycles(ctx context.Context, file string) error {
 		for path := []int64{flow}; len(path) > 0; {
 			last := path[len(path)-1]
 			if len(waits[last]) == 0 {
-				state[last], path = done, path[:len(path)-1]
+				state[last] = done
+				path = path[:len(path)-1]
 				continue
 			}
 			next := waits[last][0]
-			state[last], waits[last] = onPath, waits[last][1:]
+			state[last] = onPath
+			waits[last] = waits[last][1:]
 			if state[next] == onPath {
 				cycle := path[slices.Index(path, next):]
 				flows := names.Of(append(slices.Clone(cycle[:min(len(cycle), 20)]), next),
 					func(flow int64) string { return fmt.Sprint(flow) })
-				return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle), strings.Join(flows, " after "))
+				return fmt.Errorf("column after: %d flows wait for each other: %s", len(cycle),
+					strings.Join(flows, " after "))
 			}
 			if state[next] != done {
 				path = append(path, next)
@@ -446,13 +459,14 @@ var sameInAll = values{
 	"connection": connection,
 	// These are all columns of a record except its position, and those that a correction of a record does not
 	// change.
-	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, samples, flow_id, service, " +
-		"vnet, dscp",
+	"whole_record": connection + ", observer, size_bytes, start_ns, end_ns, resolution_ns, samples, flow_id, " +
+		"service, vnet, dscp",
 	"record_time":  connection + ", observer, start_ns, end_ns",
 	"header_bytes": headerBytes,
 	"max_bytes":    maxFlowBytes, "max_start_ns": maxStartNS,
-	"first_ns": firstNS, "skew_ns": skewNS, "longest_ns": longestNS, "spread_ns": stuckNS, "least_rows": stuckRows,
-	"no_bytes": noBytes, "off_fabric": offFabric, "same_host": sameHost,
+	"first_ns": firstNS, "skew_ns": skewNS, "longest_ns": longestNS, "spread_ns": stuckNS,
+	"least_rows": stuckRows,
+	"no_bytes":   noBytes, "off_fabric": offFabric, "same_host": sameHost,
 	"no_start": noStart, "stuck_start": stuckStart,
 	"out_of_time": outOfTime, "unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
 }

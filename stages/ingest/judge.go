@@ -24,7 +24,8 @@ var canonical = []canonicalColumn{
 	{"src_port", "INTEGER"}, {"dst_port", "INTEGER"}, {"observer", "VARCHAR"}, {"interface", "VARCHAR"},
 	{"size_bytes", "BIGINT"}, {"sampling_rate", "BIGINT"}, {"start_ns", "BIGINT"}, {"end_ns", "BIGINT"},
 	{"start_resolution_ns", "BIGINT"}, {"packets", "BIGINT"}, {"sampled", "BOOLEAN"}, {"service", "VARCHAR"},
-	{"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"}, {"fault", "VARCHAR"}, {"after", "VARCHAR"}, {"delay_ns", "VARCHAR"},
+	{"vnet", "VARCHAR"}, {"set_aside", "VARCHAR"}, {"fault", "VARCHAR"}, {"after", "VARCHAR"},
+	{"delay_ns", "VARCHAR"},
 	{"dscp", "VARCHAR"}, {"received_ns", "BIGINT"}, {reverseBytes, "BIGINT"}, {"reverse_packets", "BIGINT"},
 	{"reverse_start_ns", "BIGINT"},
 }
@@ -37,8 +38,10 @@ var protocols = []struct {
 	name   string
 	number int
 }{
-	{"TCP", 6}, {"UDP", 17}, {"ICMP", 1}, {"IPV6-ICMP", 58}, {"ICMPV6", 58}, {"ICMP6", 58}, {"SCTP", 132}, {"IGMP", 2},
-	{"GRE", 47}, {"ESP", 50}, {"AH", 51}, {"IPV6", 41}, {"IPIP", 4}, {"OSPF", 89}, {"OSPFIGP", 89}, {"EIGRP", 88},
+	{"TCP", 6}, {"UDP", 17}, {"ICMP", 1}, {"IPV6-ICMP", 58}, {"ICMPV6", 58}, {"ICMP6", 58}, {"SCTP", 132},
+	{"IGMP", 2},
+	{"GRE", 47}, {"ESP", 50}, {"AH", 51}, {"IPV6", 41}, {"IPIP", 4}, {"OSPF", 89}, {"OSPFIGP", 89},
+	{"EIGRP", 88},
 	{"PIM", 103}, {"VRRP", 112}, {"L2TP", 115}, {"UDPLITE", 136}, {"UDP-LITE", 136}, {"RSVP", 46}, {"DCCP", 33},
 }
 
@@ -46,7 +49,8 @@ var protocols = []struct {
 // that is not of the type is NULL. Another column, has_id, tells whether flow_id has a value. The mapping
 // runs in a separate database, which opens only the staged rows and the result, because the SQL of a mapping
 // may come from a user.
-func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out string) (anyFlowID bool, err error) {
+func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out string) (anyFlowID bool,
+	err error) {
 	undo := func() error { return nil }
 	if m.foreign { // DuckDB does not count all of its memory
 		if undo, err = in.limits("mapping").LimitProcess(); err != nil {
@@ -267,7 +271,8 @@ func (in *Ingester) create(ctx context.Context, table string, rows []string) err
 func (b *addressBook) classRows() (rows []string) {
 	for number, c := range b.classOf {
 		labels := c.byPort()
-		if others, found := c.others(); found {
+		others, found := c.others()
+		if found {
 			labels = append(labels, others)
 		}
 		for _, l := range labels {
@@ -328,7 +333,8 @@ const (
 
 // Reasons of times.
 const (
-	noStart    = "start_ns is before the year 2000, as if the exporter gave no time, and the format has no time of reception"
+	noStart = "start_ns is before the year 2000, as if the exporter gave no time, and the format has no " +
+		"time of reception"
 	stuckStart = "start_ns is the same in most rows, which came over more than an hour: it is no time"
 	outOfTime  = "start_ns is out of time: over 15 days from the middle of the file (is it in ns?)"
 )
@@ -347,7 +353,8 @@ const acksAlone = "TCP without data, such as ACKs alone"
 // otherwise that of the other end.
 func (in *Ingester) labelSQL(name string) string {
 	choices := func(of ...string) string {
-		return strings.Join(names.Of(of, func(of string) string { return "nullif(" + of + "." + name + ", '')" }), ", ")
+		return strings.Join(names.Of(of, func(of string) string { return "nullif(" + of + "." + name + ", '')" }),
+			", ")
 	}
 	table := "CASE WHEN coalesce(sp.rank, sa.rank, -1) > coalesce(dp.rank, da.rank, -1) THEN coalesce(" +
 		choices("sp", "sa", "dp", "da") + ") ELSE coalesce(" + choices("dp", "da", "sp", "sa") + ") END"
@@ -430,15 +437,17 @@ func (in *Ingester) noteClock(ctx context.Context, w fileWork) error {
 		rows += w.regular.timed
 	}
 	if received > 0 {
-		in.note("reception", w.file, fmt.Sprintf(": %d of %d records have no start that means a time (0, before the year "+
-			"2000, after their reception, or the same in most rows): the time of their reception counts", received, rows))
+		in.note("reception", w.file,
+			fmt.Sprintf(": %d of %d records have no start that means a time (0, before the year 2000, after their "+
+				"reception, or the same in most rows): the time of their reception counts", received,
+				rows))
 	}
 	in.noteShift(w.file, quarters, alike, timed)
 	return nil
 }
 
-// noteShift adds a note if most of the records with a time of reception end hours before or after it. quarters
-// is by how many quarters of an hour alike of timed records do.
+// noteShift adds a note if most of the records with a time of reception end hours before or after it.
+// quarters is by how many quarters of an hour alike of timed records do.
 func (in *Ingester) noteShift(file string, quarters, alike, timed int64) {
 	if quarters*quarters < 4 || 2*alike <= timed {
 		return
@@ -447,6 +456,8 @@ func (in *Ingester) noteShift(file string, quarters, alike, timed int64) {
 	if quarters < 0 {
 		which = "before"
 	}
-	in.note("clock", file, fmt.Sprintf(": %d of %d records end %g hours %s their reception: is the clock of the "+
-		"exporter, or the text of its times, of another time zone?", alike, timed, math.Abs(float64(quarters))/4, which))
+	in.note("clock", file, fmt.Sprintf(
+		": %d of %d records end %g hours %s their reception: is the clock of the exporter, or the text of its "+
+			"times, of another time zone?", alike, timed, math.Abs(float64(quarters))/4,
+		which))
 }

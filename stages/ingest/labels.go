@@ -40,7 +40,8 @@ func parsePorts(text string) (lo, hi int, err error) {
 	a, errA := strconv.ParseUint(wholeText(from), 10, 16)
 	b, errB := strconv.ParseUint(wholeText(to), 10, 16)
 	if errA != nil || errB != nil || a > b {
-		return 0, 0, fmt.Errorf("port %q is not a whole number up to 65535, or a range of them such as 6800-6815", text)
+		return 0, 0, fmt.Errorf("port %q is not a whole number up to 65535, or a range of them such as 6800-6815",
+			text)
 	}
 	return int(a), int(b), nil
 }
@@ -48,7 +49,8 @@ func parsePorts(text string) (lo, hi int, err error) {
 // wholeText returns a whole number without the fraction that spreadsheets add.
 func wholeText(text string) string {
 	text = strings.TrimSpace(text)
-	if whole, fraction, cut := strings.Cut(text, "."); cut && strings.Trim(fraction, "0") == "" {
+	whole, fraction, cut := strings.Cut(text, ".")
+	if cut && strings.Trim(fraction, "0") == "" {
 		return whole
 	}
 	return text
@@ -67,7 +69,8 @@ func (b *addressBook) addLabel(address, port, service, vnet string) error {
 	held, _ := b.labels.get(address)
 	for _, other := range held {
 		if other.lo == l.lo && other.hi == l.hi && other != l {
-			return fmt.Errorf("%s, port %s, is service %q of network %q, and an earlier row says service %q of network %q",
+			return fmt.Errorf("%s, port %s, is service %q of network %q, and an earlier row says service %q of "+
+				"network %q",
 				address, l.ports(), l.service, l.vnet, other.service, other.vnet)
 		}
 	}
@@ -135,7 +138,8 @@ func (c class) at(port int) (best portLabel, found bool) {
 	for _, held := range c {
 		for _, l := range held.labels {
 			if l.lo <= port && port <= l.hi && (!found || l.hi-l.lo < best.label.hi-best.label.lo) {
-				best, found = portLabel{port, port, held.rank(l), l}, true
+				best = portLabel{port, port, held.rank(l), l}
+				found = true
 			}
 		}
 		if found {

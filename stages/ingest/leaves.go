@@ -34,7 +34,8 @@ func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWri
 		if _, err = d.Token(); err == nil {
 			err = l.list(ctx, d, bounded)
 		}
-		if _, after := d.Token(); err == nil && !errors.Is(after, io.EOF) {
+		_, after := d.Token()
+		if err == nil && !errors.Is(after, io.EOF) {
 			err = fmt.Errorf("the file continues after the JSON list, from byte %d", d.InputOffset())
 		}
 		return cmp.Or(err, ctx.Err())

@@ -176,7 +176,8 @@ func (m *Mapping) addColumn(text string) error {
 	}
 	column := mappingColumn{name: strings.ToLower(c[1])}
 	for _, p := range strings.Split(c[2], "|") {
-		if p = strings.TrimSpace(p); p != "" {
+		p = strings.TrimSpace(p)
+		if p != "" {
 			column.paths = append(column.paths, p)
 		}
 	}
@@ -275,8 +276,8 @@ const chosenBy = 100
 
 // choose stages a file with one of several mappings: the one for whose columns the first rows have the most
 // values, or the first of several.
-func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping, src rowSource,
-	err error) {
+func (in *Ingester) choose(ctx context.Context, of []*Mapping, file, dir string) (best *Mapping,
+	src rowSource, err error) {
 	if len(of) == 1 {
 		src, err = in.stage(ctx, of[0], file, dir)
 		return of[0], src, err
@@ -305,7 +306,9 @@ FROM (SELECT %s AS n FROM (%s) WHERE broken = '' LIMIT %d)`, strings.Join(has, "
 			return nil, src, err
 		}
 		if values > most {
-			best, src, most = m, staged, values
+			best = m
+			src = staged
+			most = values
 		}
 	}
 	if best != nil {
@@ -333,7 +336,8 @@ func (in *Ingester) stageParquet(ctx context.Context, m *Mapping, file string) (
 	if err != nil {
 		return src, err
 	}
-	names, texts := make([]string, len(columns)), make([]string, len(columns))
+	names := make([]string, len(columns))
+	texts := make([]string, len(columns))
 	for i, c := range columns {
 		names[i], texts[i] = c.name, "coalesce(CAST("+duckdb.Ident(c.name)+" AS VARCHAR), '')"
 		if !slices.Contains(of.Get(), c.name) {
@@ -383,8 +387,10 @@ func (m *Mapping) missing(has map[string]bool) (missing []string) {
 // selectColumns returns the SQL of each of the mapping's columns, given those of a file. value returns the
 // SQL of the column at a place, and columns that the file lacks are NULL. Two columns of one meaning, and the
 // lack of one that the mapping needs, are errors.
-func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (list []string, err error) {
-	of, has := map[string]int{}, map[string]bool{}
+func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (list []string,
+	err error) {
+	of := map[string]int{}
+	has := map[string]bool{}
 	for i, name := range names {
 		key := columnName(name)
 		has[key] = true
@@ -392,12 +398,13 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 			continue
 		}
 		if first, twice := of[key]; twice {
-			return nil, fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1, names[first],
-				i+1, name)
+			return nil, fmt.Errorf("columns %d, %q, and %d, %q, have one meaning: which one counts?", first+1,
+				names[first], i+1, name)
 		}
 		of[key] = i
 	}
-	if missing := m.missing(has); missing != nil {
+	missing := m.missing(has)
+	if missing != nil {
 		instead := ""
 		if m.Name == "" { // the hosts or the labels table, to which mappings do not apply
 			return nil, fmt.Errorf("no column %s (it has %s)", strings.Join(missing, ", "), strings.Join(names, ", "))
@@ -441,7 +448,8 @@ func jsonRelation(m *Mapping, staged string) string {
 // fieldsRelation returns the SQL that reads the columns of staged lines of fields. layouts are the headers of
 // the file, nil if it has none. A column is where the header of its line has it.
 func fieldsRelation(m *Mapping, staged string, layouts [][]string) (string, error) {
-	null, between := m.null, " "
+	null := m.null
+	between := " "
 	if m.reads == "csv" {
 		between = ","
 	}
@@ -456,7 +464,10 @@ func fieldsRelation(m *Mapping, staged string, layouts [][]string) (string, erro
 	}
 	of := make([][]string, len(m.columns)) // by column and layout: the SQL of the value
 	for _, names := range layouts {
-		values, err := m.selectColumns(names, func(at int) (string, error) { return fmt.Sprintf("fields[%d]", at+1), nil })
+		values, err := m.selectColumns(names, func(at int) (string, error) {
+			return fmt.Sprintf("fields[%d]", at+1),
+				nil
+		})
 		if err != nil {
 			return "", err
 		}

@@ -36,7 +36,8 @@ func inLog(t *testing.T, format, text string, o Options) (tested, error) {
 // flowsOf lists the flows of a file as "src dst bytes".
 func flowsOf(t *testing.T, stats tested) string {
 	t.Helper()
-	return askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes) AS f FROM read_parquet(%s) ORDER BY f`, stats.FlowsFile)
+	return askParquet(t, `SELECT concat_ws(' ', src, dst, size_bytes) AS f FROM read_parquet(%s) ORDER BY f`,
+		stats.FlowsFile)
 }
 
 // Exporters without a clock write 0. Without this rule all flows would start at once in 1970. The time of
@@ -56,20 +57,27 @@ func TestStartsThatMeanNoTime(t *testing.T) {
 		rejects      int64
 		note         string
 	}{
-		"zero":            {"goflow2", fmt.Sprintf(json, 9, now, 0, 0), now / second, 0, "1 of 1 records have no start"},
-		"after reception": {"goflow2", fmt.Sprintf(json, 9, now, now+120*second, now+120*second), now / second, 0, "no start"},
-		"a clock ahead":   {"goflow2", fmt.Sprintf(json, 9, now, now+30*second, now+30*second), now/second + 30, 0, ""},
-		"stuck":           {"goflow2", stuck.String(), now / second, 0, "30 of 30 records have no start"},
-		"another zone":    {"goflow2", fmt.Sprintf(json, 9, now, now-8*3600*second, now-8*3600*second), now/second - 8*3600, 0, "8 hours before"},
-		"no reception":    {"vpc", fmt.Sprintf(vpc, 0, 0) + fmt.Sprintf(vpc, now/second, now/second), now / second, 1, ""},
+		"zero": {"goflow2", fmt.Sprintf(json, 9, now, 0, 0), now / second, 0,
+			"1 of 1 records have no start"},
+		"after reception": {"goflow2", fmt.Sprintf(json, 9, now, now+120*second, now+120*second), now / second, 0,
+			"no start"},
+		"a clock ahead": {"goflow2", fmt.Sprintf(json, 9, now, now+30*second, now+30*second), now/second + 30, 0,
+			""},
+		"stuck": {"goflow2", stuck.String(), now / second, 0, "30 of 30 records have no start"},
+		"another zone": {"goflow2", fmt.Sprintf(json, 9, now, now-8*3600*second, now-8*3600*second),
+			now/second - 8*3600, 0, "8 hours before"},
+		"no reception": {"vpc", fmt.Sprintf(vpc, 0, 0) + fmt.Sprintf(vpc, now/second, now/second), now / second,
+			1, ""},
 	} {
 		stats, err := inLog(t, c.format, c.text, Options{MaxRejects: 1})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		notes := strings.Join(stats.Notes, "; ")
-		if stats.FirstStartNS/second != c.first || stats.Rejects != c.rejects || !strings.Contains(notes, c.note) || (c.note == "") != (notes == "") {
-			t.Errorf("%s: first start %d, want %d; %d rejects, notes %q", name, stats.FirstStartNS/second, c.first, stats.Rejects, notes)
+		if stats.FirstStartNS/second != c.first || stats.Rejects != c.rejects || !strings.Contains(notes, c.note) ||
+			(c.note == "") != (notes == "") {
+			t.Errorf("%s: first start %d, want %d; %d rejects, notes %q", name, stats.FirstStartNS/second, c.first,
+				stats.Rejects, notes)
 		}
 		if c.rejects > 0 && stats.Reasons[0].Reason != noStart {
 			t.Errorf("%s: %v", name, stats.Reasons)
@@ -80,15 +88,18 @@ func TestStartsThatMeanNoTime(t *testing.T) {
 // Each of several concatenated files has a header, whose order applies to the rows after it. If the first
 // header applied to all rows, packets would be read as bytes.
 func TestHeaderThatComesAgain(t *testing.T) {
-	const head = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start end action log-status\n"
+	const head = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start " +
+		"end action log-status\n"
 	const row = "2 1 eni-1 0 1 %d 443 6 %d %d 1633633201 1633633260 ACCEPT OK\n"
 	other := strings.Replace(head, "packets bytes", "bytes packets", 1)
-	text := head + fmt.Sprintf(row, 1, 20, 24000) + other + fmt.Sprintf(row, 2, 25000, 20) + head + fmt.Sprintf(row, 3, 20, 26000)
+	text := head + fmt.Sprintf(row, 1, 20, 24000) + other + fmt.Sprintf(row, 2, 25000, 20) + head + fmt.Sprintf(
+		row, 3, 20, 26000)
 	stats, err := inLog(t, "vpc", text, Options{})
 	if err != nil || stats.Rows != 3 || flowsOf(t, stats) != "0 1 24000; 0 1 25000; 0 1 26000" {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	nfdump := "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes\n2026-01-31 09:00:00.250,1.5,TCP,0,1,1,443,10,9000\nSummary\nflows,bytes\n1,2\n"
+	nfdump := "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes\n2026-01-31 " +
+		"09:00:00.250,1.5,TCP,0,1,1,443,10,9000\nSummary\nflows,bytes\n1,2\n"
 	stats, err = inLog(t, "nfdump", nfdump+strings.Replace(nfdump, ",0,1,1,", ",0,2,2,", 1), Options{})
 	if err != nil || stats.SetAside != 6 || flowsOf(t, stats) != "0 1 9000; 0 2 9000" {
 		t.Errorf("%+v, %v", stats, err)
@@ -109,7 +120,8 @@ func TestNumbersWrittenAsFloats(t *testing.T) {
 		t.Fatalf("%+v, %v", stats, err)
 	}
 	got := askParquet(t, `SELECT "row" || ' ' || reason FROM read_parquet(%s)`, stats.RejectsFile)
-	if got != "3 a port is not an integer from 0 to 65535; 4 a port is not an integer from 0 to 65535; 5 packets is not an integer" {
+	if got != "3 a port is not an integer from 0 to 65535; 4 a port is not an integer from 0 to 65535; 5 "+
+		"packets is not an integer" {
 		t.Error(got)
 	}
 }
@@ -118,18 +130,22 @@ func TestNumbersWrittenAsFloats(t *testing.T) {
 func TestTimesWithOffsets(t *testing.T) {
 	t.Setenv("TZ", "America/New_York")
 	const want = "1769850000"
-	for _, text := range []string{"2026-01-31T09:00:00Z", "2026-01-31T09:00:00+0000", "2026-01-31T17:00:00.0+0800",
-		"2026-01-31T10:00:00.000+01:00[Europe/Paris]", "2026-01-31 09:00:00.000000001 +0000 UTC", "2026-01-31 10:00:00 +0100 CET m=+0.1",
+	for _, text := range []string{"2026-01-31T09:00:00Z", "2026-01-31T09:00:00+0000",
+		"2026-01-31T17:00:00.0+0800", "2026-01-31T10:00:00.000+01:00[Europe/Paris]",
+		"2026-01-31 09:00:00.000000001 +0000 UTC",
+		"2026-01-31 10:00:00 +0100 CET m=+0.1",
 		"2026-01-31T09:00:00;000+00", "2026-01-31 09:00:00"} {
 		text = strings.ReplaceAll(text, ";", ",")
-		stats, err := inLog(t, "zeek_json", fmt.Sprintf(`{"ts":%q,"id.orig_h":"0","id.resp_h":"1","orig_bytes":9}`+"\n", text), Options{MaxRejects: 1})
+		stats, err := inLog(t, "zeek_json", fmt.Sprintf(`{"ts":%q,"id.orig_h":"0","id.resp_h":"1","orig_bytes":9}`+
+			"\n", text), Options{MaxRejects: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if stats.Flows == 0 && strings.HasSuffix(text, ":00:00") { // without an offset
 			continue
 		}
-		got := askParquet(t, `SELECT CAST(start_ns // 1000000000 AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile)
+		got := askParquet(t, `SELECT CAST(start_ns // 1000000000 AS VARCHAR) FROM read_parquet(%s)`,
+			stats.FlowsFile)
 		if got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
@@ -155,7 +171,8 @@ func TestNamesIdsAndAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newAddressBook(n, []string{"example.com"})
-	for text, want := range map[string]int32{"2": 2, "2.0": 2, "007": -1, "10.0.0.9": 2, "::ffff:10.0.0.9": 2, "web": 3, "web.example.com": 3, "web.example.com.": 3, "web.example.org": -1} {
+	for text, want := range map[string]int32{"2": 2, "2.0": 2, "007": -1, "10.0.0.9": 2, "::ffff:10.0.0.9": 2,
+		"web": 3, "web.example.com": 3, "web.example.com.": 3, "web.example.org": -1} {
 		if got, err := b.host(text); err != nil || got != want {
 			t.Errorf("%q is node %d, %v; want %d", text, got, err, want)
 		}
@@ -165,14 +182,16 @@ func TestNamesIdsAndAddresses(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if err := b.addHost("row 1", "10.0.0.9", "web"); err == nil || !strings.Contains(err.Error(), `"10.0.0.9" is already node 2`) {
+	if err := b.addHost("row 1", "10.0.0.9", "web"); err == nil ||
+		!strings.Contains(err.Error(), `"10.0.0.9" is already node 2`) {
 		t.Errorf("an address that is the name of another node: %v", err)
 	}
 	if err := b.addHost("row 2", "10.1.1.12/24", "web"); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]int32{"10.1.1.12": 3, "10.1.1.13": -1} {
-		if got, _ := b.host(text); got != want {
+		got, _ := b.host(text)
+		if got != want {
 			t.Errorf("%s of 10.1.1.12/24 is node %d, want %d", text, got, want)
 		}
 	}
@@ -190,20 +209,24 @@ func TestTablesOfCompanies(t *testing.T) {
 		return file
 	}
 	o := Options{Hosts: write("hosts.csv", "address,node\n10.0.0.1/24,0\n10.0.0.2/24,1\n"),
-		Labels:    write("labels.csv", "cidr,port,service\n0.0.0.0/0,,other\n10.0.0.0/24,6800-6815,storage\n10.0.0.0/24,443.0,web\n"),
+		Labels: write("labels.csv",
+			"cidr,port,service\n0.0.0.0/0,,other\n10.0.0.0/24,6800-6815,storage\n10.0.0.0/24,443.0,web\n"),
 		OffFabric: []string{"203.0.113.0/24"}}
 	row := "2 1 eni-1 %s 10.0.0.2 %d %d 17 1 1500 1769850000 1769850001 ACCEPT OK\n"
-	stats, err := inLog(t, "vpc", fmt.Sprintf(row, "10.0.0.1", 6815, 40000)+fmt.Sprintf(row, "10.0.0.1", 40000, 443)+
-		fmt.Sprintf(row, "10.0.0.1", 6816, 40000)+fmt.Sprintf(row, "203.0.113.7", 1, 2), o)
+	stats, err := inLog(t, "vpc", fmt.Sprintf(row, "10.0.0.1", 6815, 40000)+fmt.Sprintf(row, "10.0.0.1", 40000,
+		443)+fmt.Sprintf(row, "10.0.0.1", 6816, 40000)+fmt.Sprintf(row, "203.0.113.7", 1, 2), o)
 	if err != nil || stats.SetAside != 1 || stats.Rejects != 1 {
 		t.Fatalf("%+v, %v", stats, err)
 	}
-	got := askParquet(t, `SELECT string_agg(service, ' ' ORDER BY service) FROM read_parquet(%s)`, stats.FlowsFile)
+	got := askParquet(t, `SELECT string_agg(service, ' ' ORDER BY service) FROM read_parquet(%s)`,
+		stats.FlowsFile)
 	if got != "other storage web" {
 		t.Error(got)
 	}
-	_, err = inLog(t, "vpc", fmt.Sprintf(row, "10.0.0.1", 1, 2), Options{Hosts: write("bad.csv", "address,node\n10.0.0.1,77\n10.0.0.2,0\nx/y,1\n")})
-	if err == nil || !strings.Contains(err.Error(), `row 1: node "77"`) || !strings.Contains(err.Error(), `row 3: "x/y"`) {
+	_, err = inLog(t, "vpc", fmt.Sprintf(row, "10.0.0.1", 1, 2),
+		Options{Hosts: write("bad.csv", "address,node\n10.0.0.1,77\n10.0.0.2,0\nx/y,1\n")})
+	if err == nil || !strings.Contains(err.Error(), `row 1: node "77"`) ||
+		!strings.Contains(err.Error(), `row 3: "x/y"`) {
 		t.Errorf("faults of a table: %v", err)
 	}
 }
@@ -216,14 +239,16 @@ func TestExportersThatChange(t *testing.T) {
 		b.WriteString("ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra\n")
 		for minute := range 60 {
 			for _, exporter := range []string{[]string{"a", "b"}[minute/30*second], "c"} {
-				fmt.Fprintf(&b, "2026-01-31 09:%02d:00,2026-01-31 09:%02d:59,0,1,1,443,6,400,600000,%s\n", minute, minute, exporter)
+				fmt.Fprintf(&b, "2026-01-31 09:%02d:00,2026-01-31 09:%02d:59,0,1,1,443,6,400,600000,%s\n", minute, minute,
+					exporter)
 			}
 		}
 		stats, err := inLog(t, "nfdump", b.String(), Options{SamplingRate: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := askParquet(t, `SELECT CAST(round(sum(size_bytes) / 1e9) AS INT)::VARCHAR FROM read_parquet(%s)`, stats.FlowsFile)
+		got := askParquet(t, `SELECT CAST(round(sum(size_bytes) / 1e9) AS INT)::VARCHAR FROM read_parquet(%s)`,
+			stats.FlowsFile)
 		if got != "36" {
 			t.Errorf("%s: %s GB, want 36", name, got)
 		}

@@ -225,9 +225,10 @@ func (in *Ingester) noteRepeats(ctx context.Context, w fileWork, recordsFile str
 // refuse restricts views typed and judged to the rows that are records. It stores the reasons of the others
 // in table refused, and counts them. It returns the number of all typed rows. A mapping that yields a row
 // several times is an error. The built-in ones do not.
-func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed string, stats *FileStats) (rows int64,
-	err error) {
-	from, records := duckdb.ScanParquet(typed), duckdb.ScanParquet(stats.RecordsFile)
+func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed string, stats *FileStats) (
+	rows int64, err error) {
+	from := duckdb.ScanParquet(typed)
+	records := duckdb.ScanParquet(stats.RecordsFile)
 	var directions int64
 	err = in.query(ctx, "SELECT count(*) FROM directions", &directions)
 	if err == nil {
@@ -238,14 +239,15 @@ func (in *Ingester) refuse(ctx context.Context, m *Mapping, src rowSource, typed
 	}
 	distinct := "count(*)"
 	if m.foreign {
-		distinct = `(SELECT count(DISTINCT "row") FROM ` + from + ` SEMI JOIN (FROM staged WHERE broken = '') USING ("row"))`
+		distinct = `(SELECT count(DISTINCT "row") FROM ` + from +
+			` SEMI JOIN (FROM staged WHERE broken = '') USING ("row"))`
 	}
 	var different int64
-	err = in.query(ctx, "SELECT count(*), "+distinct+", (SELECT count(*) FROM "+records+") FROM "+from, &rows, &different,
-		&stats.Records)
+	err = in.query(ctx, "SELECT count(*), "+distinct+", (SELECT count(*) FROM "+records+") FROM "+from, &rows,
+		&different, &stats.Records)
 	if err == nil && (rows+src.broken > src.rows || different < rows) {
-		err = fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not have; "+
-			"the second direction of a record is column %s", m.Name, reverseBytes)
+		err = fmt.Errorf("mapping %s: yields a row of the source more than once, or one that the source does not "+
+			"have; the second direction of a record is column %s", m.Name, reverseBytes)
 	}
 	stats.Reverse = directions - rows
 	stats.Rejects = src.rows + stats.Reverse - stats.Records
@@ -353,11 +355,13 @@ type UnknownAddress struct {
 // hostsRules are the ranges of a hosts table that match an address, those that match its neighborhood (/24,
 // or /64 for IPv6), and all others.
 func hostsRules(address string) (near, all string) {
-	near, all = address, "0.0.0.0/0"
+	near = address
+	all = "0.0.0.0/0"
 	if a, err := netip.ParseAddr(strings.TrimSpace(address)); err == nil {
 		bits := 24
 		if !a.Is4() {
-			bits, all = 64, "::/0"
+			bits = 64
+			all = "::/0"
 		}
 		near = netip.PrefixFrom(a, bits).Masked().String()
 	}
@@ -445,7 +449,10 @@ func AddReasons(lists ...[]RejectCount) []RejectCount {
 		})
 }
 
-func (u *UnknownAddress) add(v UnknownAddress) { u.Rows, u.Bytes = u.Rows+v.Rows, u.Bytes+v.Bytes }
+func (u *UnknownAddress) add(v UnknownAddress) {
+	u.Rows = u.Rows + v.Rows
+	u.Bytes = u.Bytes + v.Bytes
+}
 
 // addUp adds the entries with equal names, and sorts the result by a number, the largest first.
 func addUp[T any](list []T, name func(T) string, number func(T) int64, add func(to *T, v T)) (all []T) {
@@ -476,13 +483,14 @@ func (r RejectCount) Advice() string {
 	most := names.Of(r.Unknown[:min(5, len(r.Unknown))],
 		func(u UnknownAddress) string { return fmt.Sprintf("%s with %d bytes", u.Address, u.Bytes) })
 	text := "most bytes: " + strings.Join(most, ", ") + ". "
-	if hint := r.Unknown[0].Switch; hint != "" {
+	hint := r.Unknown[0].Switch
+	if hint != "" {
 		return text + hint
 	}
 	near, all := hostsRules(r.Unknown[0].Address)
-	return text + fmt.Sprintf("To keep their flows, ingest them with a table (parsimon ingest --hosts TABLE, then "+
-		"parsimon run --workload) that says at which host NODE of the topology they enter, such as a gateway: line "+
-		"%s,NODE for the first and its neighbors, %s,NODE for all others", near, all)
+	return text + fmt.Sprintf("To keep their flows, ingest them with a table (parsimon ingest --hosts TABLE, "+
+		"then parsimon run --workload) that says at which host NODE of the topology they enter, such as a "+
+		"gateway: line %s,NODE for the first and its neighbors, %s,NODE for all others", near, all)
 }
 
 // noteSampling adds a note if most TCP records with data have one packet and do not state a rate, because a
@@ -515,8 +523,8 @@ func (in *Ingester) noteSampling(ctx context.Context, w fileWork) error {
 			"packets were sampled, and rows do not say the rate: if the exporter samples one packet in N, give "+
 			"--sampling-rate N", single, tcp))
 	case in.o.SamplingRate > 0 && scaled > 0:
-		in.note("rate", w.file, fmt.Sprintf(": --sampling-rate has no effect on %d of %d records: they have a rate of "+
-			"their own, or their bytes are estimated from samples already", scaled, all))
+		in.note("rate", w.file, fmt.Sprintf(": --sampling-rate has no effect on %d of %d records: they have a "+
+			"rate of their own, or their bytes are estimated from samples already", scaled, all))
 	}
 	return nil
 }
@@ -532,18 +540,22 @@ func (s *MergeStats) Notes(fromNS, toNS int64) (notes []string) {
 	if s.Sampling != "" {
 		notes = append(notes, s.Sampling)
 	}
-	within := slices.DeleteFunc(slices.Clone(s.Gaps), func(g Gap) bool { return g.FromNS < fromNS || g.ToNS > toNS })
+	within := slices.DeleteFunc(slices.Clone(s.Gaps), func(g Gap) bool {
+		return g.FromNS < fromNS ||
+			g.ToNS > toNS
+	})
 	sum := int64(0)
 	for _, g := range within {
 		sum += g.ToNS - g.FromNS
 	}
 	if len(within) > 0 {
-		longest, least := within[0], ""
+		longest := within[0]
+		least := ""
 		if len(s.Gaps) >= connections.MostGaps {
 			least = "at least "
 		}
-		notes = append(notes, fmt.Sprintf("no flow starts in %s%s (%.2g%% of the time), though at the mean rate some would, "+
-			"the longest from %s for %v: if the log lacks records there, loads are too low", least,
+		notes = append(notes, fmt.Sprintf("no flow starts in %s%s (%.2g%% of the time), though at the mean rate "+
+			"some would, the longest from %s for %v: if the log lacks records there, loads are too low", least,
 			topology.Count(len(within), "gap"), 100*float64(sum)/float64(toNS-fromNS), units.Time(longest.FromNS),
 			time.Duration(longest.ToNS-longest.FromNS)))
 	}
@@ -555,8 +567,8 @@ func describeSampling(s connections.Sampled) string {
 	if s.Flows == 0 {
 		return ""
 	}
-	return fmt.Sprintf("a sampled packet stands for %s bytes, and most flows smaller than that have none: the %d "+
-		"sampled flows have their bytes, too, and stand for at least %s flows. Slowdowns by size hold from %s bytes on, which "+
-		"19 of 20 flows of that size have a sample for; those of all flows leave out the small ones",
+	return fmt.Sprintf("a sampled packet stands for %s bytes, and most flows smaller than that have none: the "+
+		"%d sampled flows have their bytes, too, and stand for at least %s flows. Slowdowns by size hold from %s "+
+		"bytes on, which 19 of 20 flows of that size have a sample for; those of all flows leave out the small ones",
 		units.Human(s.SampleBytes), s.Flows, units.Human(float64(s.Flows)+s.Missing), units.Human(3*s.SampleBytes))
 }

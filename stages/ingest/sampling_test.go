@@ -56,7 +56,8 @@ func (c *samplingTrial) ingest(t *testing.T, seed uint64) (want, got, sigma floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	stats, err := readFile(t, c.net(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
+	stats, err := readFile(t, c.net(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20,
+		Threads: 2, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +85,10 @@ func TestBytesOfSampledRecords(t *testing.T) {
 		}
 		return topologytest.Wire(t, 15, 12, append(cables, [2]int32{12, 13}, [2]int32{12, 14}, [2]int32{13, 14})...)
 	}
-	few := func(s *rng.Stream) int { return 3000 + int(s.Uint64()%60_000) }                                  // 20 packets
-	mixed := func(s *rng.Stream) int { return int(3000 / math.Pow(float64(s.Uint64()>>11+1)/(1<<53), 1.2)) } // heavy tail
+	// 20 packets
+	few := func(s *rng.Stream) int { return 3000 + int(s.Uint64()%60_000) }
+	// heavy tail
+	mixed := func(s *rng.Stream) int { return int(3000 / math.Pow(float64(s.Uint64()>>11+1)/(1<<53), 1.2)) }
 	bounded := func(s *rng.Stream) int { return min(20_000_000, mixed(s)) }
 	leaves := func(rates ...int) func(src, dst, flow int) map[string]int {
 		return func(src, dst, _ int) map[string]int {
@@ -99,14 +102,20 @@ func TestBytesOfSampledRecords(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]samplingTrial{
-		"one exporter, 1:100":        {12, 4000, bounded, func(int, int, int) map[string]int { return map[string]int{"a": 100} }, racks},
-		"one exporter, 1:1000":       {12, 20000, bounded, func(int, int, int) map[string]int { return map[string]int{"a": 1000} }, racks},
+		"one exporter, 1:100": {12, 4000, bounded, func(int, int, int) map[string]int {
+			return map[string]int{"a": 100}
+		}, racks},
+		"one exporter, 1:1000": {12, 20000, bounded, func(int, int, int) map[string]int {
+			return map[string]int{"a": 1000}
+		}, racks},
 		"racks, 1:100":               {12, 4000, bounded, leaves(100, 100, 100), racks},
 		"racks, 1:1000":              {12, 20000, bounded, leaves(1000, 1000, 1000), racks},
 		"racks, small flows, 1:100":  {12, 20000, few, leaves(100, 100, 100), racks},
 		"racks, small flows, 1:1000": {12, 60000, few, leaves(1000, 1000, 1000), racks},
 		"racks, 1:100 and 1:1000":    {12, 20000, bounded, leaves(100, 1000, 1000), racks},
-		"spines, small flows, 1:100": {12, 20000, few, func(_, _, flow int) map[string]int { return map[string]int{"abcd"[flow%4 : flow%4+1]: 100} }, racks},
+		"spines, small flows, 1:100": {12, 20000, few, func(_, _, flow int) map[string]int {
+			return map[string]int{"abcd"[flow%4 : flow%4+1]: 100}
+		}, racks},
 		"racks and spines, 1:200": {12, 20000, bounded, func(src, dst, flow int) map[string]int {
 			path := leaves(200, 200, 200)(src, dst, flow)
 			if src/4 != dst/4 {
@@ -117,9 +126,11 @@ func TestBytesOfSampledRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, got, sigma := c.ingest(t, 5)
-			t.Logf("%.0f bytes, true %.0f: %+.2f%%, sigma of sampling %.2f%%", got, want, 100*(got/want-1), 100*sigma/want)
+			t.Logf("%.0f bytes, true %.0f: %+.2f%%, sigma of sampling %.2f%%", got, want, 100*(got/want-1),
+				100*sigma/want)
 			if math.Abs(got-want) > 3*sigma+0.01*want {
-				t.Errorf("%.0f bytes, true %.0f: %+.2f%%, sigma of sampling %.2f%%", got, want, 100*(got/want-1), 100*sigma/want)
+				t.Errorf("%.0f bytes, true %.0f: %+.2f%%, sigma of sampling %.2f%%", got, want, 100*(got/want-1),
+					100*sigma/want)
 			}
 		})
 	}
@@ -156,7 +167,8 @@ func TestExportersWithoutNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := askParquet(t, `SELECT CAST(sum(size_bytes) // 1000000 AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile)
+		got := askParquet(t, `SELECT CAST(sum(size_bytes) // 1000000 AS VARCHAR) FROM read_parquet(%s)`,
+			stats.FlowsFile)
 		// 20 flows of 15 kB are sampled 1:100 by two exporters. 10 samples per flow leave an uncertainty of
 		// about 10%.
 		if mb, err := strconv.Atoi(got); err != nil || mb < 27 || mb > 33 {
@@ -181,7 +193,8 @@ func TestSamplingRate(t *testing.T) {
 		notes        int
 	}{
 		{"nfdump", header + row(1, 1, 1500) + row(2, 1, 1400) + row(3, 3, 4500), 0, "1400 1500 4500", 1},
-		{"nfdump", header + row(1, 1, 1500) + row(2, 1, 1400) + row(3, 3, 4500), 1000, "1400000 1500000 4500000", 0},
+		{"nfdump", header + row(1, 1, 1500) + row(2, 1, 1400) + row(3, 3, 4500), 1000, "1400000 1500000 4500000",
+			0},
 		{"nfdump", header + row(1, 10, 15000) + row(2, 1, 1400) + row(3, 3, 4500), 0, "1400 4500 15000", 0},
 		{"nfdump", header + row(1, 1, 52) + row(2, 7, 9000), 100, "900000", 0},
 		{"vpc", vpc, 0, "1500", 0},
@@ -195,13 +208,18 @@ func TestSamplingRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 1, Seed: 1, SamplingRate: c.rate})
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file,
+			Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, MaxRejects: 1, Seed: 1,
+				SamplingRate: c.rate})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := askParquet(t, `SELECT string_agg(size_bytes, ' ' ORDER BY size_bytes) FROM read_parquet(%s)`, stats.FlowsFile)
-		if got != c.want || len(stats.Notes) != c.notes || (stats.Sampling == "") != (c.want == "1500" || c.rate == 0) {
-			t.Errorf("%s, rate %d: %s, notes %q, %q; want %s", c.format, c.rate, got, stats.Notes, stats.Sampling, c.want)
+		got := askParquet(t, `SELECT string_agg(size_bytes, ' ' ORDER BY size_bytes) FROM read_parquet(%s)`,
+			stats.FlowsFile)
+		if got != c.want || len(stats.Notes) != c.notes ||
+			(stats.Sampling == "") != (c.want == "1500" || c.rate == 0) {
+			t.Errorf("%s, rate %d: %s, notes %q, %q; want %s", c.format, c.rate, got, stats.Notes, stats.Sampling,
+				c.want)
 		}
 	}
 }
@@ -212,7 +230,8 @@ func TestOneSamplerApplies(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&b, `{"jsonPayload":{"bytes_sent":"1000","connection":{"dest_ip":"10.0.0.2","dest_port":80,"protocol":6,"src_ip":"10.0.0.1","src_port":%d},`+
-			`"reporter":"%s","start_time":"2018-11-28T17:35:11Z","end_time":"2018-11-28T17:35:12Z"}}`+"\n", i+1, []string{"SRC", "DEST", "SRC"}[i%3])
+			`"reporter":"%s","start_time":"2018-11-28T17:35:11Z","end_time":"2018-11-28T17:35:12Z"}}`+"\n", i+1,
+			[]string{"SRC", "DEST", "SRC"}[i%3])
 	}
 	file := filepath.Join(t.TempDir(), "two.jsonl")
 	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
@@ -222,7 +241,8 @@ func TestOneSamplerApplies(t *testing.T) {
 	if err != nil || stats.Flows != 200 || stats.Merged != 100 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	if got := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile); got != "200000" {
+	got := askParquet(t, `SELECT CAST(sum(size_bytes) AS VARCHAR) FROM read_parquet(%s)`, stats.FlowsFile)
+	if got != "200000" {
 		t.Errorf("%s bytes", got)
 	}
 }
@@ -238,7 +258,8 @@ func ingestLog(t *testing.T, rows string) (tested, error) {
 	if err := os.WriteFile(file, []byte("ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra,in\n"+rows), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
+	return readFile(t, topologytest.SmallNetwork(t), file,
+		Options{Mapping: m, TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 2, Seed: 1})
 }
 
 // Seconds without a flow are reported if the log has many flows in all others, and only for a period that has
@@ -268,14 +289,16 @@ func TestGaps(t *testing.T) {
 		var b strings.Builder
 		for second := range 60 {
 			for i := range c.flows(second) {
-				fmt.Fprintf(&b, "2026-01-31 09:00:%02d.%03d,2026-01-31 09:01:00,0,1,%d,443,17,1,1500,,\n", second, i%1000, 1000+100*second+i)
+				fmt.Fprintf(&b, "2026-01-31 09:00:%02d.%03d,2026-01-31 09:01:00,0,1,%d,443,17,1,1500,,\n", second, i%1000,
+					1000+100*second+i)
 			}
 		}
 		stats, err := ingestLog(t, b.String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(stats.MergeStats.Notes(stats.FirstStartNS, stats.LastStartNS), ""); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		got := strings.Join(stats.MergeStats.Notes(stats.FirstStartNS, stats.LastStartNS), "")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if got := stats.MergeStats.Notes(stats.FirstStartNS, stats.FirstStartNS+15e9); got != nil {
@@ -291,7 +314,8 @@ func TestManyGaps(t *testing.T) {
 		for i := range int64(n) {
 			s.Gaps = append(s.Gaps, Gap{2e9 * i, 2e9*i + 1e9})
 		}
-		if got := s.Notes(0, 2e9*int64(n)); len(got) != 1 || !strings.Contains(got[0], want) {
+		got := s.Notes(0, 2e9*int64(n))
+		if len(got) != 1 || !strings.Contains(got[0], want) {
 			t.Errorf("%d gaps: %q, want %q", n, got, want)
 		}
 	}
@@ -302,11 +326,13 @@ func TestAbsurdBytes(t *testing.T) {
 	rows := func(n int, port func(i int) int) string {
 		var b strings.Builder
 		for i := range n {
-			fmt.Fprintf(&b, "2026-01-31 09:00:00,2026-01-31 09:01:00,0,1,%d,443,17,1,%d,%d,\n", port(i), int64(1<<50)-int64(i%2), i%3)
+			fmt.Fprintf(&b, "2026-01-31 09:00:00,2026-01-31 09:01:00,0,1,%d,443,17,1,%d,%d,\n", port(i),
+				int64(1<<50)-int64(i%2), i%3)
 		}
 		return b.String()
 	}
-	for name, port := range map[string]func(int) int{"one flow": func(int) int { return 1 }, "many": func(i int) int { return i }} {
+	for name, port := range map[string]func(int) int{"one flow": func(int) int { return 1 },
+		"many": func(i int) int { return i }} {
 		_, err := ingestLog(t, rows(13_000, port))
 		if err == nil || !strings.Contains(err.Error(), "log.csv: row 1 has 1125899906842624 bytes, ") {
 			t.Errorf("%s: %v", name, err)
@@ -326,7 +352,8 @@ func TestAbsurdEnds(t *testing.T) {
 	const nfdump, log = "ts,td,sa,da,pr,ipkt,ibyt,te\n2026-01-31 09:00:00,", ",0,1,6,1,1500,END\n"
 	for _, c := range []struct{ format, text, end, none string }{
 		{"vpc", "2 1 eni-1 0 1 1 443 6 1 1500 1769850000 END ACCEPT OK\n", "99999999999", "x"},
-		{"goflow2", goflow2 + `"time_flow_start_ns":1769850000000000000,"time_flow_end_ns":END}` + "\n", large, "null"},
+		{"goflow2", goflow2 + `"time_flow_start_ns":1769850000000000000,"time_flow_end_ns":END}` + "\n", large,
+			"null"},
 		{"goflow2", goflow2 + `"TimeFlowStart":1769850000,"TimeFlowEnd":END,"TimeReceived":1769850000}` + "\n",
 			"99999999999", "null"},
 		{"goflow2", goflow2 + `"TimeFlowStart":1769850000,"TimeReceived":END}` + "\n", "99999999999", "null"},
@@ -338,7 +365,8 @@ func TestAbsurdEnds(t *testing.T) {
 		{"gcp", `{"connection":{"src_ip":"0","dest_ip":"1","protocol":6},"bytes_sent":"1500",` +
 			`"start_time":"2026-01-31T09:00:00Z","end_time":"ENDZ"}` + "\n", date, "0001-01-01 00:00:00"},
 		{"csv", "src,dst,size_bytes,start_ns,end_ns\n0,1,1500,1769850000000000000,END\n", large, ""},
-		{"jsonl", `{"src":0,"dst":1,"size_bytes":1500,"start_ns":1769850000000000000,"end_ns":END}` + "\n", large, "null"},
+		{"jsonl", `{"src":0,"dst":1,"size_bytes":1500,"start_ns":1769850000000000000,"end_ns":END}` + "\n", large,
+			"null"},
 	} {
 		for _, end := range []string{c.end, c.none} {
 			file := filepath.Join(t.TempDir(), "log."+c.format)
@@ -371,15 +399,19 @@ func TestAbsurdTimes(t *testing.T) {
 	} {
 		format, _, _ := strings.Cut(name, " ")
 		rows := strings.NewReplacer("TIME", "1769850000", "DATE", "2026-01-31 09:00:00").Replace(text)
-		head, row := "", strings.NewReplacer("TIME", "99999999999", "DATE", "9999-12-31 23:59:59.5").Replace(text)
-		if at := strings.Index(text, "\n") + 1; at < len(text) {
-			head, row = rows[:at], row[at:]
+		head := ""
+		row := strings.NewReplacer("TIME", "99999999999", "DATE", "9999-12-31 23:59:59.5").Replace(text)
+		at := strings.Index(text, "\n") + 1
+		if at < len(text) {
+			head = rows[:at]
+			row = row[at:]
 		}
 		file := filepath.Join(t.TempDir(), "log."+format)
 		if err := os.WriteFile(file, []byte(head+rows[len(head):]+row), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if stats, err := ingestFixture(t, format, file); err != nil || stats.Rows != 2 || stats.Flows != 1 || stats.Reasons[0].Reason != "start_ns is not an integer" {
+		if stats, err := ingestFixture(t, format, file); err != nil || stats.Rows != 2 || stats.Flows != 1 ||
+			stats.Reasons[0].Reason != "start_ns is not an integer" {
 			t.Errorf("%s: %+v, %v", name, stats, err)
 		}
 	}

@@ -140,7 +140,9 @@ func Digest(ctx context.Context, what, file string) (string, error) {
 		return "", fmt.Errorf("%s %s: %w", what, file, err)
 	}
 	defer func() { _ = content.Close() }() // read only
-	hash, buf, blank := sha256.New(), make([]byte, 1<<20), true
+	hash := sha256.New()
+	buf := make([]byte, 1<<20)
+	blank := true
 	for ctx.Err() == nil {
 		n, err := content.Read(buf)
 		blank = blank && len(bytes.TrimSpace(buf[:n])) == 0
@@ -251,9 +253,10 @@ func (w *lineWriter) flush() error {
 
 // A textFile is a text file staged as textLines.
 type textFile struct {
-	rows    int64      // that are staged
-	layouts [][]string // the names of the columns in their orders, as the headers have them; nil: it has no header
-	openEnd bool       // the last line has no line end: it may have been cut
+	rows int64 // that are staged
+	// the names of the columns in their orders, as the headers have them; nil: it has no header
+	layouts [][]string
+	openEnd bool // the last line has no line end: it may have been cut
 }
 
 // readLines copies the lines of a text file, except for headers, comments before them, and blank lines, to a
@@ -418,7 +421,8 @@ func (p *lineParser) begin(r *lineReader, line []byte) (isRow bool, err error) {
 		return false, nil
 	case p.m.reads == "csv":
 		if r.long || bytes.IndexByte(line, '\r') >= 0 {
-			return false, fmt.Errorf("line %d, the header, has a carriage return or is too long: lines end with LF or CR LF",
+			return false, fmt.Errorf("line %d, the header, has a carriage return or is too long: lines end with LF "+
+				"or CR LF",
 				r.number)
 		}
 		p.separator, p.split = csvSplitter(string(line))
@@ -428,7 +432,8 @@ func (p *lineParser) begin(r *lineReader, line []byte) (isRow bool, err error) {
 		}
 		return false, p.header(names)
 	}
-	if names := headerOf(p.m, line); names != nil {
+	names := headerOf(p.m, line)
+	if names != nil {
 		return false, p.header(names)
 	}
 	return true, nil

@@ -28,7 +28,8 @@ func AppendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	b = columns.Grow(b, 2*len(blocks))
 	for i := range blocks {
 		x := &blocks[i]
-		head, more := uint64(uint32(x.WaitNS))<<3, uint64(x.Denied)<<16|uint64(x.Marks)
+		head := uint64(uint32(x.WaitNS)) << 3
+		more := uint64(x.Denied)<<16 | uint64(x.Marks)
 		if x.UpstreamNS != 0 {
 			head |= 4
 		}
@@ -101,7 +102,8 @@ func ReadBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 		}
 		if head&1 != 0 {
 			more := number(math.MaxUint32)
-			x.Marks, x.Denied = uint16(more), uint16(more>>16)
+			x.Marks = uint16(more)
+			x.Denied = uint16(more >> 16)
 		}
 		blocks = append(blocks, x)
 	}
@@ -134,6 +136,9 @@ func (w *observationRows) add(s *Simulator, link int32, rows []int32) {
 }
 
 func (w *observationRows) flush(out schema.Sink) error {
-	places := w.sorter.ByFlow(len(w.rows), func(i int) (int64, int16) { return w.rows[i].FlowRow, w.rows[i].Hop })
+	places := w.sorter.ByFlow(len(w.rows), func(i int) (int64, int16) {
+		return w.rows[i].FlowRow,
+			w.rows[i].Hop
+	})
 	return tables.HopObservations.WriteOrdered(out, w.rows, places, &w.observed)
 }

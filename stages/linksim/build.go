@@ -23,19 +23,30 @@ type caseBuilder struct {
 
 // buildCase builds the link case of the rows at positions [from, to) of the input's order (paper, §3.2).
 func (s *Simulator) buildCase(link topology.Link, from, to int) error {
-	r, c, b := s.input.rows, &s.c, &s.build
-	c.SourceBps, c.SourceDelayNS = c.SourceBps[:0], c.SourceDelayNS[:0]
-	c.Source, c.SizeBytes, c.StartNS, c.PathDelayNS = c.Source[:0], c.SizeBytes[:0], c.StartNS[:0], c.PathDelayNS[:0]
-	c.ReturnNS, c.Feedback = c.ReturnNS[:0], c.Feedback[:0]
-	c.FlowKey, c.Hops = c.FlowKey[:0], c.Hops[:0]
+	r := s.input.rows
+	c := &s.c
+	b := &s.build
+	c.SourceBps = c.SourceBps[:0]
+	c.SourceDelayNS = c.SourceDelayNS[:0]
+	c.Source = c.Source[:0]
+	c.SizeBytes = c.SizeBytes[:0]
+	c.StartNS = c.StartNS[:0]
+	c.PathDelayNS = c.PathDelayNS[:0]
+	c.ReturnNS = c.ReturnNS[:0]
+	c.Feedback = c.Feedback[:0]
+	c.FlowKey = c.FlowKey[:0]
+	c.Hops = c.Hops[:0]
 	c.SlowestBps = c.SlowestBps[:0]
 	c.RoundTripNS = c.RoundTripNS[:0]
 	c.SendNS = c.SendNS[:0]
-	c.UpstreamBps, c.DownstreamBps, c.BetweenPS = c.UpstreamBps[:0], c.DownstreamBps[:0], c.BetweenPS[:0]
+	c.UpstreamBps = c.UpstreamBps[:0]
+	c.DownstreamBps = c.DownstreamBps[:0]
+	c.BetweenPS = c.BetweenPS[:0]
 	b.caseNo++
 	b.other = b.other[:0]
 	c.Record = s.Detail == Observations && !s.replays
-	c.Behind, c.RoomBytes = r[s.input.order[from]].Hop > 0, 0
+	c.Behind = r[s.input.order[from]].Hop > 0
+	c.RoomBytes = 0
 	if c.Behind && s.Rooms != nil {
 		c.RoomBytes = max(1, s.Rooms[link.ID]/crowdedPart)
 	}
@@ -66,7 +77,8 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		}
 		if s.Detail == Observations {
 			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r[i].FirstLink, r[i].PathSendNS))
-			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r[i].UpstreamBps), append(c.DownstreamBps, r[i].DownstreamBps)
+			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r[i].UpstreamBps),
+				append(c.DownstreamBps, r[i].DownstreamBps)
 			c.BetweenPS = append(c.BetweenPS, r[i].BetweenPS)
 		}
 	}
@@ -76,7 +88,8 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 func (s *Simulator) pathOf(row int32) simkernel.Path {
 	r := s.input.rows
 	slowest := s.Network.Links[r[row].LinkID].BandwidthBps
-	for _, bps := range []int64{s.Network.Links[r[row].FirstLink].BandwidthBps, r[row].UpstreamBps, r[row].DownstreamBps} {
+	for _, bps := range []int64{s.Network.Links[r[row].FirstLink].BandwidthBps, r[row].UpstreamBps,
+		r[row].DownstreamBps} {
 		if bps > 0 {
 			slowest = min(slowest, bps)
 		}
@@ -90,8 +103,11 @@ func (s *Simulator) pathOf(row int32) simkernel.Path {
 // sourceOf returns the index, in the case, of the row's source: the uplink of the flow's host. It adds the
 // source if no earlier flow has it. Detail says which flows share a source.
 func (s *Simulator) sourceOf(row int32) int32 {
-	c, b := &s.c, &s.build
-	first, delay, other := s.input.rows[row].FirstLink, s.input.rows[row].DelayToLinkNS, int32(-1)
+	c := &s.c
+	b := &s.build
+	first := s.input.rows[row].FirstLink
+	delay := s.input.rows[row].DelayToLinkNS
+	other := int32(-1)
 	if b.sourceOwner[first] == b.caseNo {
 		other = b.source[first]
 		for at := other; at >= 0; at = b.other[at] {
@@ -100,7 +116,8 @@ func (s *Simulator) sourceOf(row int32) int32 {
 			}
 		}
 	}
-	b.sourceOwner[first], b.source[first] = b.caseNo, int32(len(c.SourceBps))
+	b.sourceOwner[first] = b.caseNo
+	b.source[first] = int32(len(c.SourceBps))
 	b.other = append(b.other, other)
 	c.SourceBps = append(c.SourceBps, s.availableBps(first))
 	c.SourceDelayNS = append(c.SourceDelayNS, delay)
@@ -109,21 +126,25 @@ func (s *Simulator) sourceOf(row int32) int32 {
 
 // decodeFeedback decodes the feedback of the rows into the case. Blocks that are not stored are zero.
 func (s *Simulator) decodeFeedback(from, to int) error {
-	in, c := &s.input, &s.c
+	in := &s.input
+	c := &s.c
 	given := func(place int32) bool { return place >= 0 }
 	if len(in.feedbackAt) == 0 || !slices.ContainsFunc(in.feedbackAt[from:to], given) {
 		return nil // zero blocks would give the same result, but the kernel is faster without feedback
 	}
 	layout := s.Params.Layout()
 	for at := from; at < to; at++ {
-		i, had := in.order[at], len(c.Feedback)
+		i := in.order[at]
+		had := len(c.Feedback)
 		want := had + int(layout.Blocks(s.Params.Packets(in.rows[i].SizeBytes)))
-		if place := in.feedbackAt[at]; place >= 0 {
+		place := in.feedbackAt[at]
+		if place >= 0 {
 			var err error
 			if c.Feedback, err = ReadBlocks(c.Feedback, in.feedback.At(int(place))); err != nil {
 				return fmt.Errorf("flow row %d: %w", in.rows[i].FlowRow, err)
 			}
-			if had = len(c.Feedback); had > want {
+			had = len(c.Feedback)
+			if had > want {
 				return fmt.Errorf("flow row %d: %w", in.rows[i].FlowRow, ErrBlocks)
 			}
 		}

@@ -45,7 +45,8 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 		by Detail
 		p  simkernel.Params
 	}{{Delays, simkernel.DefaultParams()}, {Observations, simkernel.DefaultParams()}} {
-		by, p := of.by, of.p
+		by := of.by
+		p := of.p
 		store := &mapStore{results: map[CaseKey][]byte{}}
 		run := func(useCache bool, shiftNS int64) (*tables.Memory, *tables.Memory, Stats) {
 			flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(5, 6)), 1000)
@@ -80,7 +81,8 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			for _, pair := range [][2]*tables.Memory{{out, wantOut}, {stats, wantStats}} {
 				for i, rec := range pair[0].Records {
 					for c := range int(rec.NumCols()) {
-						if name := rec.ColumnName(c); name != "cached" &&
+						name := rec.ColumnName(c)
+						if name != "cached" &&
 							!array.Equal(rec.Column(c), pair[1].Records[i].Column(c)) {
 							t.Errorf("%d, %s: column %s differs", by, what, name)
 						}

@@ -102,7 +102,8 @@ func (c *Clustering) central(features []LinkFeatures, members []int32) int32 {
 	best := slices.MinFunc(members, func(a, b int32) int {
 		return cmp.Compare(c.distance(&mean, &features[a]), c.distance(&mean, &features[b]))
 	})
-	if slices.ContainsFunc(members, func(m int32) bool { return c.distance(&features[best], &features[m]) >= 1 }) {
+	if slices.ContainsFunc(members,
+		func(m int32) bool { return c.distance(&features[best], &features[m]) >= 1 }) {
 		return members[0]
 	}
 	return best
@@ -156,8 +157,11 @@ type FeatureInput struct {
 
 // Features computes the features of a range of links and stores them in features, by link id.
 func Features(ctx context.Context, in FeatureInput, links step.Range, features []LinkFeatures) error {
-	n, p, loads := in.Model.Network, &in.Model.Params, in.Loads
-	lo, hi := int32(links.Lo), int32(links.Hi)
+	n := in.Model.Network
+	p := &in.Model.Params
+	loads := in.Loads
+	lo := int32(links.Lo)
+	hi := int32(links.Hi)
 	flows := make([][]featureFlow, hi-lo)
 	err := columns.Each(in.Hops, func(f *featureFlow) error {
 		if f.Link >= lo && f.Link < hi {
@@ -170,7 +174,8 @@ func Features(ctx context.Context, in FeatureInput, links step.Range, features [
 	}
 	x := contention{params: p}
 	for id := lo; id < hi; id++ {
-		f, of := &features[id], flows[id-lo]
+		f := &features[id]
+		of := flows[id-lo]
 		if len(of) == 0 {
 			continue
 		}
@@ -279,7 +284,8 @@ func (x *contention) add(sizeBytes, startNS, sourceBps int64) {
 	bps := min(x.bps, float64(sourceBps))
 	alone := float64(sizeBytes+x.params.Packets(sizeBytes)*x.params.HeaderBytes) * 8e9 / bps
 	d := departure{x.served + alone, int32(len(x.flows))}
-	at, _ := slices.BinarySearchFunc(x.present, d, func(a, b departure) int { return cmp.Compare(b.served, a.served) })
+	at, _ := slices.BinarySearchFunc(x.present, d,
+		func(a, b departure) int { return cmp.Compare(b.served, a.served) })
 	x.present = slices.Insert(x.present, at, d)
 	x.flows = append(x.flows, flowContention{startNS: float64(startNS), aloneNS: alone, share: bps / x.bps,
 		ahead: x.demand})
@@ -294,17 +300,20 @@ func (x *contention) done() []flowContention {
 
 func (x *contention) advance(untilNS float64) {
 	for len(x.present) > 0 {
-		rate, gone := min(1, 1/x.demand), x.present[len(x.present)-1]
+		rate := min(1, 1/x.demand)
+		gone := x.present[len(x.present)-1]
 		next := x.nowNS + (gone.served-x.served)/rate
 		if next > untilNS {
 			x.served += (untilNS - x.nowNS) * rate
 			break
 		}
 		x.present = x.present[:len(x.present)-1]
-		x.nowNS, x.served = next, gone.served
+		x.nowNS = next
+		x.served = gone.served
 		f := &x.flows[gone.flow]
 		f.endNS = next
-		if x.demand -= f.share; len(x.present) == 0 {
+		x.demand -= f.share
+		if len(x.present) == 0 {
 			x.demand = 0 // discards rounding errors
 		}
 	}

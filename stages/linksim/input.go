@@ -35,7 +35,8 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	in.rows = slices.Grow(in.rows[:0], int(min(expected, maxGrownRows)))
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
-		link, wanted := int32(-1), false
+		link := int32(-1)
+		wanted := false
 		add := func(r *tables.Hop) error {
 			if r.LinkID != link {
 				link, wanted = r.LinkID, r.LinkID >= lo && r.LinkID < hi && want(r.LinkID)
@@ -86,7 +87,8 @@ func (in *caseInput) readFeedback(lo, hi int32, feedback schema.Batches, want fu
 		if r.Link < lo || r.Link >= hi || !want(r.Link) {
 			return nil
 		}
-		at, end := next[r.Link-lo], in.starts[r.Link-lo+1]
+		at := next[r.Link-lo]
+		end := in.starts[r.Link-lo+1]
 		for at < end && in.rows[in.order[at]].FlowRow < r.Row {
 			at++
 		}

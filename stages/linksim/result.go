@@ -35,7 +35,8 @@ type caseCache struct {
 // caseKey returns the digest of the current case: of all fields, in the byte order of the machine. The length
 // of each column precedes its values, so different cases never have the same bytes.
 func (s *Simulator) caseKey() CaseKey {
-	m, c := &s.cache, s.c
+	m := &s.cache
+	c := s.c
 	m.starts = m.starts[:0]
 	for _, ns := range c.StartNS {
 		m.starts = append(m.starts, ns-c.StartNS[0])
@@ -44,7 +45,8 @@ func (s *Simulator) caseKey() CaseKey {
 	m.hash.Reset()
 	_, _ = m.hash.Write(m.head) // never fails
 	for fields, i := reflect.ValueOf(&c).Elem(), 0; i < fields.NumField(); i++ {
-		field, rows := fields.Field(i), 1
+		field := fields.Field(i)
+		rows := 1
 		at := field.Addr().UnsafePointer()
 		typ := field.Type()
 		if field.Kind() == reflect.Slice {
@@ -66,7 +68,8 @@ func (s *Simulator) caseKey() CaseKey {
 //	block    := as in blocks.go; none unless the case records observations
 
 func (s *Simulator) encodeResult(b []byte) []byte {
-	r, maxQueueAt := &s.result, int64(0)
+	r := &s.result
+	maxQueueAt := int64(0)
 	if r.MaxQueueBytes > 0 {
 		maxQueueAt = r.MaxQueueAtNS - s.c.StartNS[0]
 	}
@@ -100,7 +103,8 @@ type resultReader struct {
 
 func (r *resultReader) next() int64 {
 	v, n := binary.Uvarint(r.b)
-	if r.failed = r.failed || n <= 0; r.failed {
+	r.failed = r.failed || n <= 0
+	if r.failed {
 		return 0
 	}
 	r.b = r.b[n:]
@@ -108,7 +112,8 @@ func (r *resultReader) next() int64 {
 }
 
 func (r *resultReader) bytes(n int64) []byte {
-	if r.failed = r.failed || n < 0 || n > int64(len(r.b)); r.failed {
+	r.failed = r.failed || n < 0 || n > int64(len(r.b))
+	if r.failed {
 		return make([]byte, 8)
 	}
 	b := r.b[:n]
@@ -119,7 +124,9 @@ func (r *resultReader) bytes(n int64) []byte {
 // decodeResult sets s.result, s.share and s.observed from an encoded result. It returns an error if b is not
 // a result of the current case.
 func (s *Simulator) decodeResult(b []byte) error {
-	r, c, in := &s.result, &s.c, resultReader{b: b}
+	r := &s.result
+	c := &s.c
+	in := resultReader{b: b}
 	r.Counters = linkcase.Counters{
 		PacketsSent: in.next(), PacketsMarked: in.next(), BusyNS: in.next(),
 		MaxQueueBytes: in.next(), MaxQueueAtNS: in.next(),
@@ -129,13 +136,15 @@ func (s *Simulator) decodeResult(b []byte) error {
 	}
 	r.WaitSumNS = math.Float64frombits(binary.LittleEndian.Uint64(in.bytes(8)))
 	s.share = math.Float64frombits(binary.LittleEndian.Uint64(in.bytes(8)))
-	r.CrowdedAtNS, r.CrowdedBytes = r.CrowdedAtNS[:0], r.CrowdedBytes[:0]
+	r.CrowdedAtNS = r.CrowdedAtNS[:0]
+	r.CrowdedBytes = r.CrowdedBytes[:0]
 	for slots := in.next(); slots > 0 && !in.failed; slots-- {
 		r.CrowdedAtNS = append(r.CrowdedAtNS, float64(in.next()+c.StartNS[0]))
 		r.CrowdedBytes = append(r.CrowdedBytes, float64(in.next()))
 	}
 	n := len(c.StartNS)
-	r.FCTNS, r.IdealNS, r.WaitNS = columns.Resize(r.FCTNS, n), columns.Resize(r.IdealNS, n), columns.Resize(r.WaitNS, n)
+	r.FCTNS, r.IdealNS, r.WaitNS = columns.Resize(r.FCTNS, n), columns.Resize(r.IdealNS, n),
+		columns.Resize(r.WaitNS, n)
 	s.observed.Reset()
 	for i := range n {
 		r.IdealNS[i] = in.next()

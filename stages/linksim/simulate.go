@@ -41,7 +41,8 @@ func (s *Stats) Add(o Stats) {
 	s.PacketHops += o.PacketHops
 	s.KernelNS += o.KernelNS
 	if o.LongestCaseNS > s.LongestCaseNS {
-		s.LongestCaseNS, s.LongestLink = o.LongestCaseNS, o.LongestLink
+		s.LongestCaseNS = o.LongestCaseNS
+		s.LongestLink = o.LongestLink
 	}
 	s.CachedCases += o.CachedCases
 	s.CachedHops += o.CachedHops
@@ -128,7 +129,8 @@ func (s *Simulator) Simulate(
 	ctx context.Context, links step.Range, in Input, results, stats schema.Sink,
 ) (Stats, error) {
 	lo := int32(links.Lo)
-	s.delays, s.stats = s.delays[:0], s.stats[:0]
+	s.delays = s.delays[:0]
+	s.stats = s.stats[:0]
 	for _, link := range s.Network.Links[links.Lo:links.Hi] {
 		s.stats = append(s.stats, s.Loads.Stat(&s.Params, link, s.Omitted[link.ID]))
 	}
@@ -186,7 +188,8 @@ func (s *Simulator) run(
 	ctx context.Context, links step.Range, in Input, wants func(int32) bool, done doneFunc,
 ) (Stats, error) {
 	var stats Stats
-	lo, hi := int32(links.Lo), int32(links.Hi)
+	lo := int32(links.Lo)
+	hi := int32(links.Hi)
 	if err := s.readInput(lo, hi, in.Hops, wants); err != nil {
 		return stats, err
 	}
@@ -197,12 +200,15 @@ func (s *Simulator) run(
 		if err := ctx.Err(); err != nil {
 			return stats, err
 		}
-		from, to := s.input.starts[id-lo], s.input.starts[id-lo+1]
+		from := s.input.starts[id-lo]
+		to := s.input.starts[id-lo+1]
 		if from == to || !wants(id) {
 			continue
 		}
-		link, rows := s.Network.Links[id], s.input.order[from:to]
-		began, packets := time.Now(), s.Loads.Links[id].Packets
+		link := s.Network.Links[id]
+		rows := s.input.order[from:to]
+		began := time.Now()
+		packets := s.Loads.Links[id].Packets
 		cached, err := s.caseResult(link, int(from), int(to), packets)
 		if err != nil {
 			return stats, fmt.Errorf("link %d (%s): %w", id, s.Network.LinkName(id), err)
@@ -235,7 +241,8 @@ func (s *Simulator) caseResult(link topology.Link, from, to int, packets int64) 
 	}
 	key := s.caseKey()
 	value, ok := s.Cache.Lookup(key, s.cache.value[:0])
-	if s.cache.value = value; ok && s.decodeResult(value) == nil {
+	s.cache.value = value
+	if ok && s.decodeResult(value) == nil {
 		return true, nil
 	}
 	if err := s.simulateCase(rows); err != nil {
@@ -252,10 +259,13 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 	if !s.c.Record {
 		return 0
 	}
-	in, layout, at := s.input.rows, s.Params.Layout(), 0
+	in := s.input.rows
+	layout := s.Params.Layout()
+	at := 0
 	var sum, all float64
 	for _, i := range rows {
-		packets, trip := s.Params.Packets(in[i].SizeBytes), float64(2*in[i].PathDelayNS+in[i].PathSendNS)
+		packets := s.Params.Packets(in[i].SizeBytes)
+		trip := float64(2*in[i].PathDelayNS + in[i].PathSendNS)
 		for b := range layout.Blocks(packets) {
 			o := &s.result.Observed[at]
 			at++
@@ -283,14 +293,16 @@ func (s *Simulator) availableBps(id int32) int64 {
 // host's uplink, the ideal FCT excludes the ACKs that the host sends at the same time (Loads.Simultaneous):
 // they are part of the delay.
 func (s *Simulator) idealNS(k int, row int32) int64 {
-	r, ideal := &s.input.rows[row], s.result.IdealNS[k]
+	r := &s.input.rows[row]
+	ideal := s.result.IdealNS[k]
 	if !s.Loads.Simultaneous || r.Hop > 0 {
 		return ideal
 	}
 	link := &s.Network.Links[r.LinkID]
 	slowest := min(link.BandwidthBps, cmp.Or(r.DownstreamBps, link.BandwidthBps))
 	flow := route.LinkLoad{Bytes: r.SizeBytes, Packets: s.Params.Packets(r.SizeBytes)}
-	return ideal - int64(max(0, flow.BusyNS(s.availableBps(r.LinkID), &s.Params)-flow.BusyNS(slowest, &s.Params)))
+	return ideal - int64(max(0, flow.BusyNS(s.availableBps(r.LinkID), &s.Params)-flow.BusyNS(slowest,
+		&s.Params)))
 }
 
 func (s *Simulator) simulateCase(rows []int32) error {
@@ -313,7 +325,8 @@ func (s *Simulator) simulateCase(rows []int32) error {
 }
 
 func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
-	r, res := s.input.rows, &s.result
+	r := s.input.rows
+	res := &s.result
 	s.delays = columns.Grow(s.delays, len(rows))
 	for k, i := range rows {
 		s.delays = append(s.delays, tables.HopDelayRow{

@@ -156,7 +156,8 @@ func Representatives(m *step.Model, in step.Inputs, clustered *step.Step) ([]int
 
 // ClusterStep returns the step that finds clusters of similar links, and a representative of each cluster.
 func ClusterStep(m *step.Model, c Clustering, routed *step.Step) *step.Step {
-	loads, hops := routed.Output(schema.LinkLoads), routed.Output(schema.Hops)
+	loads := routed.Output(schema.LinkLoads)
+	hops := routed.Output(schema.Hops)
 	return &step.Step{
 		Name:   "cluster",
 		Reads:  []step.Output{loads, hops},

@@ -32,7 +32,8 @@ func (x *LinkLoad) BusyNS(bps int64, p *simkernel.Params) float64 {
 
 func (x *LinkLoad) add(y LinkLoad) {
 	if x.Flows == 0 {
-		x.FirstStartNS, x.LastStartNS = y.FirstStartNS, y.LastStartNS
+		x.FirstStartNS = y.FirstStartNS
+		x.LastStartNS = y.LastStartNS
 	}
 	x.Flows += y.Flows
 	x.Bytes += y.Bytes
@@ -63,7 +64,8 @@ func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 		}
 		l.Links[r.LinkID].add(r.LinkLoad)
 		l.Simultaneous = l.Simultaneous || r.BothNS > 0
-		l.FirstStartNS, l.LastStartNS = min(l.FirstStartNS, r.FirstStartNS), max(l.LastStartNS, r.LastStartNS)
+		l.FirstStartNS = min(l.FirstStartNS, r.FirstStartNS)
+		l.LastStartNS = max(l.LastStartNS, r.LastStartNS)
 		return nil
 	})
 	for id, x := range l.Links {
@@ -92,7 +94,8 @@ func (l *Loads) Totals(n *topology.Network) (flows, packetHops int64) {
 // time.
 func (l *Loads) Load(link topology.Link) float64 {
 	span := l.LastStartNS - l.FirstStartNS
-	if x := l.Links[link.ID]; x.Flows+x.Packets == 0 || span <= 0 {
+	x := l.Links[link.ID]
+	if x.Flows+x.Packets == 0 || span <= 0 {
 		return 0
 	}
 	return float64(l.Links[link.ID].Bytes) * 8e9 / float64(span) / float64(link.BandwidthBps)

@@ -49,15 +49,18 @@ func betweenPS(path []int32, hop int, bps func(link int32) int64) int32 {
 // together.
 func slowestLinks(path []int32, hop int, bps func(link int32) int64) (upstream, downstream int64) {
 	if hop == 0 {
-		if slowest := SlowestHop(path, bps); slowest > 0 {
+		slowest := SlowestHop(path, bps)
+		if slowest > 0 {
 			downstream = bps(path[slowest])
 		}
 		return 0, downstream
 	}
 	slower := func(links []int32, than int64) (slowest int64) {
 		for _, link := range links {
-			if b := bps(link); b < than {
-				than, slowest = b, b
+			b := bps(link)
+			if b < than {
+				than = b
+				slowest = b
 			}
 		}
 		return slowest

@@ -62,7 +62,9 @@ func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error
 	c := chunkPool.Get().(*chunk)
 	defer chunkPool.Put(c)
 	c.reset(m.Network, &m.Params)
-	c.model, c.simulated, c.stats = m, out.Hops != nil, Stats{}
+	c.model = m
+	c.simulated = out.Hops != nil
+	c.stats = Stats{}
 	err := columns.Each(in.Flows, func(f *Flow) error {
 		if len(c.flows)%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -127,7 +129,8 @@ type chunkHop struct {
 }
 
 func (c *chunk) reset(n *topology.Network, p *simkernel.Params) {
-	c.flows, c.paths = c.flows[:0], c.paths[:0]
+	c.flows = c.flows[:0]
+	c.paths = c.paths[:0]
 	c.links = columns.Resize(c.links, len(n.Links))
 	for id, l := range n.Links {
 		c.links[id] = chunkLink{delayNS: l.DelayNS, sendNS: sendAndAckNS(p, n, l), bps: l.BandwidthBps}
@@ -154,8 +157,8 @@ func (c *chunk) add(of *Flow) error {
 	}
 	packets := p.Packets(f.SizeBytes)
 	if c.simulated && packets > simkernel.MaxPackets {
-		return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of one flow: "+
-			"leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
+		return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of "+
+			"one flow: leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
 	}
 	before := len(c.paths)
 	paths, err := c.model.Router.Path(f.Connection, f.Src, f.Dst, c.paths)
@@ -211,7 +214,8 @@ func (c *chunk) sortByLink() {
 		h := chunkHop{flow: int32(i)}
 		for hop, id := range path {
 			l := &c.links[id]
-			h.link, h.hop = id, int16(hop)
+			h.link = id
+			h.hop = int16(hop)
 			h.upBps, h.downBps = slowestLinks(path, hop, bps)
 			h.betweenPS = betweenPS(path, hop, bps)
 			c.hops[l.nextHop] = h
@@ -240,7 +244,8 @@ func (c *chunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink)
 			c.batchFlows[k] = c.flows[rows[k].flow]
 		}
 		for k := range rows {
-			h, f := &rows[k], &c.batchFlows[k]
+			h := &rows[k]
+			f := &c.batchFlows[k]
 			at := tables.FlowAtHop{
 				LinkID: h.link, FlowRow: firstRow + int64(h.flow), FlowID: f.ID, Hop: h.hop, Hops: f.hops,
 				SizeBytes: f.SizeBytes,
@@ -272,7 +277,8 @@ var loadTable = columns.TableOf[linkLoad](schema.LinkLoads)
 func (c *chunk) writeLoads(number int32, loads schema.Sink) error {
 	var rows []linkLoad
 	for id := range c.links {
-		if l := &c.links[id].load; l.Flows > 0 {
+		l := &c.links[id].load
+		if l.Flows > 0 {
 			rows = append(rows, linkLoad{int32(id), number, *l})
 		}
 	}

@@ -202,7 +202,8 @@ func TestRouteLaws(t *testing.T) {
 	for k := range loads.rows {
 		c := loads.ints
 		got := load{c["flows"][k], c["bytes"][k], c["packets"][k], c["first_start_ns"][k], c["last_start_ns"][k]}
-		if w := want[c["link_id"][k]]; w == nil || *w != got || c["chunk"][k] != 3 || k > 0 &&
+		w := want[c["link_id"][k]]
+		if w == nil || *w != got || c["chunk"][k] != 3 || k > 0 &&
 			c["link_id"][k] <= c["link_id"][k-1] {
 			t.Fatalf("load of link %d: %+v, want %+v", c["link_id"][k], got, w)
 		}

@@ -72,7 +72,8 @@ func Describe(n *Network) *Description {
 		Oversubscription: g.oversubscription(), Asymmetries: g.asymmetries(),
 	}
 	for _, rack := range n.Racks() {
-		d.RackHostsMin, d.RackHostsMax = min(d.RackHostsMin, len(rack)), max(d.RackHostsMax, len(rack))
+		d.RackHostsMin = min(d.RackHostsMin, len(rack))
+		d.RackHostsMax = max(d.RackHostsMax, len(rack))
 	}
 	return d
 }
@@ -110,7 +111,8 @@ func Levels(adjacent [][]int32, isHost func(i int) bool) []int {
 func (n *Network) linksUp() [][]int32 {
 	out := make([][]int32, len(n.Nodes))
 	for i := range n.Links {
-		if l := &n.Links[i]; !l.Failed {
+		l := &n.Links[i]
+		if !l.Failed {
 			src := n.place(l.Src)
 			out[src] = append(out[src], l.ID)
 		}
@@ -137,8 +139,10 @@ func (g *levelGraph) roles() (list []RoleCount) {
 // regardless of the order of a cable's ends.
 func speedCounts(n *Network) (list []SpeedCount) {
 	for i := 0; i < len(n.Links); i += 2 {
-		l, tier := &n.Links[i], n.Links[i].Tier
-		if back := n.Links[i+1].Tier; compareTiers(back, tier) < 0 {
+		l := &n.Links[i]
+		tier := n.Links[i].Tier
+		back := n.Links[i+1].Tier
+		if compareTiers(back, tier) < 0 {
 			tier = back
 		}
 		j := slices.IndexFunc(
@@ -151,7 +155,8 @@ func speedCounts(n *Network) (list []SpeedCount) {
 		}
 		s := &list[j]
 		s.Cables++
-		s.DelayMinNS, s.DelayMaxNS = min(s.DelayMinNS, l.DelayNS), max(s.DelayMaxNS, l.DelayNS)
+		s.DelayMinNS = min(s.DelayMinNS, l.DelayNS)
+		s.DelayMaxNS = max(s.DelayMaxNS, l.DelayNS)
 		if l.Failed {
 			s.Failed++
 		}
@@ -165,7 +170,8 @@ func speedCounts(n *Network) (list []SpeedCount) {
 // kindRank orders kinds from the hosts upwards, and tiers by their first kind.
 func kindRank(kind string) int {
 	first, _, _ := strings.Cut(kind, "-")
-	if rank := slices.Index([]string{KindHost, KindTor, KindFabric, KindSpine}, first); rank >= 0 {
+	rank := slices.Index([]string{KindHost, KindTor, KindFabric, KindSpine}, first)
+	if rank >= 0 {
 		return rank
 	}
 	return noTier
@@ -185,7 +191,8 @@ func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 		l := &g.n.Links[id]
 		to := g.n.place(l.Dst)
 		k := 1 + cmp.Compare(g.level[to], g.level[i])
-		if a, b := kindRank(g.n.Nodes[i].Kind), kindRank(g.n.Nodes[to].Kind); max(a, b) < noTier {
+		a, b := kindRank(g.n.Nodes[i].Kind), kindRank(g.n.Nodes[to].Kind)
+		if max(a, b) < noTier {
 			k = 1 + cmp.Compare(b, a)
 		}
 		bps[k] += l.BandwidthBps
@@ -198,7 +205,8 @@ func (g *levelGraph) bandwidths(i int) (bps [3]int64, cables [3]int) {
 func (g *levelGraph) oversubscription() (list []Oversubscription) {
 	ratios := map[string][]float64{}
 	for i, v := range g.n.Nodes {
-		if bps, _ := g.bandwidths(i); v.Kind != KindHost && bps[0] > 0 && bps[2] > 0 {
+		bps, _ := g.bandwidths(i)
+		if v.Kind != KindHost && bps[0] > 0 && bps[2] > 0 {
 			ratios[v.Kind] = append(ratios[v.Kind], float64(bps[0])/float64(bps[2]))
 		}
 	}

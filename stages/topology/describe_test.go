@@ -9,7 +9,8 @@ import (
 func TestDescribeClos(t *testing.T) {
 	n := MustClos(t, SmallClos(4))
 	d := Describe(n)
-	if want := []RoleCount{{KindHost, 0, 256}, {KindTor, 1, 32}, {KindFabric, 2, 4}, {KindSpine, 3, 8}}; !slices.Equal(
+	want := []RoleCount{{KindHost, 0, 256}, {KindTor, 1, 32}, {KindFabric, 2, 4}, {KindSpine, 3, 8}}
+	if !slices.Equal(
 		d.Roles,
 		want,
 	) {
@@ -33,7 +34,8 @@ func TestDescribeClos(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = Describe(n)
-	if want := []Asymmetry{{KindTor, "1 cable up (40 Gbps)", "2 cables up (80 Gbps)", []string{"pod0-tor3"}}}; !reflect.DeepEqual(
+	if want := []Asymmetry{{KindTor, "1 cable up (40 Gbps)", "2 cables up (80 Gbps)",
+		[]string{"pod0-tor3"}}}; !reflect.DeepEqual(
 		d.Asymmetries,
 		want,
 	) {

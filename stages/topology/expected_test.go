@@ -29,7 +29,8 @@ func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 		}
 		weights := make([]float64, len(groups)*len(groups))
 		for i := range weights {
-			if weights[i] = rng.Float64(); i/len(groups) == i%len(groups) && len(groups[i/len(groups)]) < 2 {
+			weights[i] = rng.Float64()
+			if i/len(groups) == i%len(groups) && len(groups[i/len(groups)]) < 2 {
 				weights[i] = 0
 			}
 		}
@@ -65,7 +66,8 @@ func TestExpectedLoadsAreWhatPathsDo(t *testing.T) {
 		for l := range want {
 			// A choice is a coin that is tossed 4,000 times per pair. The limit is five standard deviations
 			// of the worst case.
-			if d := math.Abs(got[l] - want[l]); d > 1e-9 && d > 5*math.Sqrt(0.25/flows)*want[l]+1e-6 {
+			d := math.Abs(got[l] - want[l])
+			if d > 1e-9 && d > 5*math.Sqrt(0.25/flows)*want[l]+1e-6 {
 				t.Errorf(
 					"seed %d: link %d (%d → %d): %v expected, %v measured",
 					seed,
@@ -97,7 +99,8 @@ func TestExpectedLoadsAreConserved(t *testing.T) {
 			total += weight(i, j)
 		}
 	}
-	in, out := make([]float64, len(n.Nodes)), make([]float64, len(n.Nodes))
+	in := make([]float64, len(n.Nodes))
+	out := make([]float64, len(n.Nodes))
 	for l, x := range e {
 		if n.Links[l].Failed && x != 0 {
 			t.Errorf("failed link %d carries %v", l, x)
@@ -105,7 +108,8 @@ func TestExpectedLoadsAreConserved(t *testing.T) {
 		out[n.Links[l].Src] += x
 		in[n.Links[l].Dst] += x
 	}
-	sent, received := 0.0, 0.0
+	sent := 0.0
+	received := 0.0
 	for i, v := range n.Nodes {
 		if v.Kind == KindHost {
 			sent += out[i]

@@ -84,16 +84,19 @@ func (s *FabricSpec) Parts() ([]Node, []Cable, error) {
 			strings.Join(slices.Sorted(maps.Keys(sizes)), ", "),
 		)
 	}
-	want, has := slices.Sorted(slices.Values(sizes[s.Kind])), slices.Sorted(maps.Keys(s.Sizes))
+	want := slices.Sorted(slices.Values(sizes[s.Kind]))
+	has := slices.Sorted(maps.Keys(s.Sizes))
 	if !slices.Equal(want, has) {
 		return nil, nil, fmt.Errorf("a %s has the sizes %s, not %s", s.Kind, strings.Join(want, ", "),
 			strings.Join(has, ", "))
 	}
-	if err := checkProducts(k.products, func(name string) int { return cmp.Or(s.Sizes[name], s.GPUs) }); err != nil {
+	if err := checkProducts(k.products,
+		func(name string) int { return cmp.Or(s.Sizes[name], s.GPUs) }); err != nil {
 		return nil, nil, err
 	}
 	b := &fabricBuilder{FabricSpec: s}
-	if wrong := k.build(b); wrong != "" {
+	wrong := k.build(b)
+	if wrong != "" {
 		return nil, nil, fmt.Errorf("%s", wrong)
 	}
 	if b.hosts%s.GPUs != 0 {
@@ -145,7 +148,8 @@ func (b *fabricBuilder) node(kind string, pod, rack int, name string, of ...any)
 func (b *fabricBuilder) cable(from, to int) {
 	c := Cable{A: int32(from), B: int32(to), BandwidthBps: b.FabricBps, DelayNS: b.FabricDelayNS}
 	if from < b.hosts {
-		c.BandwidthBps, c.DelayNS = b.HostBps, b.HostDelayNS
+		c.BandwidthBps = b.HostBps
+		c.DelayNS = b.HostDelayNS
 	}
 	b.cables = append(b.cables, c)
 }
@@ -157,7 +161,8 @@ func (b *fabricBuilder) fatTree() string {
 		return fmt.Sprintf("ports is %d, must be even", k)
 	}
 	for h := range k * half * half {
-		pod, edge := h/half/half, h/half
+		pod := h / half / half
+		edge := h / half
 		b.node(KindHost, pod, edge, "pod%d-rack%d-host%d", pod, edge%half, h%half)
 	}
 	for e := range k * half {
@@ -166,7 +171,8 @@ func (b *fabricBuilder) fatTree() string {
 			b.cable(e*half+h, edge)
 		}
 	}
-	edge0, agg0 := b.hosts, b.hosts+k*half
+	edge0 := b.hosts
+	agg0 := b.hosts + k*half
 	for a := range k * half {
 		agg := b.node(KindFabric, a/half, -1, "pod%d-agg%d", a/half, a%half)
 		for e := range half {
@@ -183,7 +189,9 @@ func (b *fabricBuilder) fatTree() string {
 }
 
 func (b *fabricBuilder) rails(planes int) string {
-	units, servers, spines := b.Sizes["units"], b.Sizes["servers_per_unit"], b.Sizes["spines"]
+	units := b.Sizes["units"]
+	servers := b.Sizes["servers_per_unit"]
+	spines := b.Sizes["spines"]
 	for h := range units * servers * b.GPUs {
 		server := h / b.GPUs
 		unit := server / servers
@@ -196,7 +204,8 @@ func (b *fabricBuilder) rails(planes int) string {
 		}
 		leaf0 := len(b.nodes)
 		for l := range units * b.GPUs {
-			unit, rail := l/b.GPUs, l%b.GPUs
+			unit := l / b.GPUs
+			rail := l % b.GPUs
 			leaf := b.node(KindTor, unit, -1, "%sunit%d-leaf%d", at, unit, rail)
 			for s := range servers {
 				b.cable((unit*servers+s)*b.GPUs+rail, leaf)
@@ -213,8 +222,11 @@ func (b *fabricBuilder) rails(planes int) string {
 }
 
 func (b *fabricBuilder) dragonfly() string {
-	groups, a, p := b.Sizes["groups"], b.Sizes["switches_per_group"], b.Sizes["hosts_per_switch"]
-	if most := a*b.Sizes["global_ports"] + 1; groups > most {
+	groups := b.Sizes["groups"]
+	a := b.Sizes["switches_per_group"]
+	p := b.Sizes["hosts_per_switch"]
+	most := a*b.Sizes["global_ports"] + 1
+	if groups > most {
 		return fmt.Sprintf("groups is %d, and global_ports are enough for %d", groups, most)
 	}
 	for h := range groups * a * p {
@@ -242,7 +254,8 @@ func (b *fabricBuilder) dragonfly() string {
 }
 
 func (b *fabricBuilder) torus() string {
-	size, p := [3]int{b.Sizes["x"], b.Sizes["y"], b.Sizes["z"]}, b.Sizes["hosts_per_switch"]
+	size := [3]int{b.Sizes["x"], b.Sizes["y"], b.Sizes["z"]}
+	p := b.Sizes["hosts_per_switch"]
 	at := func(s int) [3]int { return [3]int{s / size[2] / size[1], s / size[2] % size[1], s % size[2]} }
 	switches := size[0] * size[1] * size[2]
 	for h := range switches * p {
@@ -298,7 +311,8 @@ const (
 )
 
 // closProducts are products of sizes, as in a fabricKind.
-const closProducts = "pods*racks_per_pod*hosts_per_rack pods*racks_per_pod*planes pods*planes*spines_per_plane"
+const closProducts = "pods*racks_per_pod*hosts_per_rack pods*racks_per_pod*planes " +
+	"pods*planes*spines_per_plane"
 
 // Parts returns the nodes and the cables. Ids are assigned to hosts first (by pod, rack and number), then to
 // ToRs, fabric switches and spines (by plane). Cables are ordered by pod, hosts before ToRs, followed by

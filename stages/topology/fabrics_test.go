@@ -18,7 +18,8 @@ func fabric(kind string, gpus int, sizes ...any) *FabricSpec {
 		FabricDelayNS: 2,
 	}
 	if gpus > 1 {
-		s.InnerBps, s.InnerDelayNS = 9e11, 3
+		s.InnerBps = 9e11
+		s.InnerDelayNS = 3
 	}
 	for i := 0; i < len(sizes); i += 2 {
 		s.Sizes[sizes[i].(string)] = sizes[i+1].(int)
@@ -36,15 +37,16 @@ func TestFabrics(t *testing.T) {
 		ports                    map[string]int // cables of each switch, by kind
 	}{
 		{fabric("fat-tree", 1, "ports", 4), 16, 20, 6, map[string]int{KindTor: 4, KindFabric: 4, KindSpine: 4}},
-		{fabric("fat-tree", 2, "ports", 8), 128, 80 + 64, 6, map[string]int{KindTor: 8, KindFabric: 8, KindSpine: 8, KindInner: 2}},
+		{fabric("fat-tree", 2, "ports", 8), 128, 80 + 64, 6, map[string]int{KindTor: 8, KindFabric: 8, KindSpine: 8,
+			KindInner: 2}},
 		{fabric("rail-optimized", 4, "units", 2, "servers_per_unit", 3, "spines", 2), 24, 8 + 2 + 6, 4,
 			map[string]int{KindTor: 5, KindSpine: 8, KindInner: 4}},
 		{fabric("dual-plane", 4, "units", 2, "servers_per_unit", 3, "spines", 2), 24, 16 + 4 + 6, 4,
 			map[string]int{KindTor: 5, KindSpine: 8, KindInner: 4}},
-		{fabric("dragonfly", 1, "groups", 9, "switches_per_group", 4, "hosts_per_switch", 2, "global_ports", 2), 72, 36, 5,
-			map[string]int{KindTor: 2 + 3 + 2}},
-		{fabric("dragonfly", 1, "groups", 4, "switches_per_group", 8, "hosts_per_switch", 4, "global_ports", 4), 128, 32, 4,
-			map[string]int{KindTor: 4 + 7 + 3}},
+		{fabric("dragonfly", 1, "groups", 9, "switches_per_group", 4, "hosts_per_switch", 2, "global_ports", 2), 72,
+			36, 5, map[string]int{KindTor: 2 + 3 + 2}},
+		{fabric("dragonfly", 1, "groups", 4, "switches_per_group", 8, "hosts_per_switch", 4, "global_ports", 4),
+			128, 32, 4, map[string]int{KindTor: 4 + 7 + 3}},
 		{fabric("torus", 1, "x", 4, "y", 4, "z", 4, "hosts_per_switch", 1), 64, 64, 8, map[string]int{KindTor: 7}},
 		{fabric("torus", 1, "x", 2, "y", 3, "z", 1, "hosts_per_switch", 2), 12, 6, 4, map[string]int{KindTor: 5}},
 	} {
@@ -65,9 +67,11 @@ func TestFabrics(t *testing.T) {
 				t.Errorf("%s: %s has %d cables, want %d", c.spec.Kind, v.Name, ports[v.ID], c.ports[v.Kind])
 			}
 		}
-		hosts, longest := n.Hosts(), 0
+		hosts := n.Hosts()
+		longest := 0
 		r := MustRouter(t, n, 1)
-		crossed, flows := make([]float64, len(n.Links)), 0
+		crossed := make([]float64, len(n.Links))
+		flows := 0
 		var path []int32
 		for _, a := range hosts {
 			for _, b := range hosts {
@@ -81,7 +85,8 @@ func TestFabrics(t *testing.T) {
 					}
 					longest = max(longest, len(path))
 					inside := c.spec.InnerBps > 0 && int(a)/c.spec.GPUs == int(b)/c.spec.GPUs
-					if tier := n.Links[path[0]].Tier; inside != (tier == "host-inner") ||
+					tier := n.Links[path[0]].Tier
+					if inside != (tier == "host-inner") ||
 						inside && len(path) != 2 {
 						t.Fatalf("%s: %d to %d begins with %s", c.spec.Kind, a, b, tier)
 					}
@@ -102,7 +107,8 @@ func TestFabrics(t *testing.T) {
 		}
 		e := r.ExpectedLoads([][]int32{hosts}, func(int, int) float64 { return float64(flows) })
 		for l, got := range crossed {
-			if want := e[l]; math.Abs(got-want) > 6*math.Sqrt(want)+1e-6 {
+			want := e[l]
+			if math.Abs(got-want) > 6*math.Sqrt(want)+1e-6 {
 				t.Errorf("%s: %s is crossed %v times, want %v", c.spec.Kind, n.LinkName(int32(l)), got, want)
 			}
 		}
@@ -112,14 +118,16 @@ func TestFabrics(t *testing.T) {
 // Errors name impossible sizes of a fabric.
 func TestFabricErrors(t *testing.T) {
 	for want, s := range map[string]*FabricSpec{
-		`kind is "mesh", want dragonfly, dual-plane`:     fabric("mesh", 1),
-		"ports is 5, must be even":                       fabric("fat-tree", 1, "ports", 5),
-		"a fat-tree has the sizes ports, not ":           fabric("fat-tree", 1),
-		"a fat-tree has the sizes ports, not ports, x":   fabric("fat-tree", 1, "ports", 4, "x", 3),
-		"x*y*z*hosts_per_switch is -2, must be 1":        fabric("torus", 1, "x", 1, "y", -2, "z", 1, "hosts_per_switch", 1),
-		"x*y*z*hosts_per_switch is 64000000000, must be": fabric("torus", 1, "x", 4000, "y", 4000, "z", 4000, "hosts_per_switch", 1),
-		"groups is 10, and global_ports are enough for 9": fabric("dragonfly", 1, "groups", 10, "switches_per_group", 4,
-			"hosts_per_switch", 2, "global_ports", 2),
+		`kind is "mesh", want dragonfly, dual-plane`:   fabric("mesh", 1),
+		"ports is 5, must be even":                     fabric("fat-tree", 1, "ports", 5),
+		"a fat-tree has the sizes ports, not ":         fabric("fat-tree", 1),
+		"a fat-tree has the sizes ports, not ports, x": fabric("fat-tree", 1, "ports", 4, "x", 3),
+		"x*y*z*hosts_per_switch is -2, must be 1": fabric("torus", 1, "x", 1, "y", -2, "z", 1,
+			"hosts_per_switch", 1),
+		"x*y*z*hosts_per_switch is 64000000000, must be": fabric("torus", 1, "x", 4000, "y", 4000, "z", 4000,
+			"hosts_per_switch", 1),
+		"groups is 10, and global_ports are enough for 9": fabric("dragonfly", 1, "groups", 10,
+			"switches_per_group", 4, "hosts_per_switch", 2, "global_ports", 2),
 		"16 hosts are not whole servers of gpus 3": fabric("fat-tree", 3, "ports", 4),
 	} {
 		if _, _, err := s.Parts(); err == nil || !strings.Contains(fmt.Sprint(err), want) {

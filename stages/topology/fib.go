@@ -49,7 +49,8 @@ func (n *Network) switches() (ids []int32) {
 // check returns an error if the FIB cannot be that of the network's switches: it has links of other nodes, or
 // routes that loop.
 func (f *FIB) check(n *Network) error {
-	switches, ok := n.switches(), len(f.RowOf) == len(n.hosts)
+	switches := n.switches()
+	ok := len(f.RowOf) == len(n.hosts)
 	out := func(s int, m []int32) bool { // whether m is a link from switch s to another switch
 		return len(m) == 2 && m[0] >= 0 && int(m[0]) < len(n.Links) && m[1] > 0 &&
 			n.Links[m[0]].Src == switches[s] &&
@@ -85,12 +86,14 @@ func (f *FIB) check(n *Network) error {
 
 // follow follows all routes to a host from switch s. before has the switches on the way to s.
 func (f *FIB) follow(n *Network, switches []int32, host, s int32, known []bool, before []int32) error {
-	if at := slices.Index(before, s); at >= 0 {
+	at := slices.Index(before, s)
+	if at >= 0 {
 		loop := names.Of(append(before[at:], s), func(at int32) string { return n.Name(switches[at]) })
 		return fmt.Errorf("%s: packets to %s take a loop: %s", f.name(host, s), n.Name(n.hosts[host]),
 			names.Listed(loop, mostListed))
 	}
-	if set := f.Rows[f.RowOf[host]][s]; set >= 0 && !known[s] {
+	set := f.Rows[f.RowOf[host]][s]
+	if set >= 0 && !known[s] {
 		for m := range slices.Chunk(f.Sets[set], 2) {
 			next, _ := slices.BinarySearch(switches, n.Links[m[0]].Dst)
 			if err := f.follow(n, switches, host, int32(next), known, append(before, s)); err != nil {
@@ -113,7 +116,10 @@ func (r *Router) SetRoutes(f *FIB) error {
 		return err
 	}
 	of := len(r.toHost) // the links of hosts remain
-	r.fib, r.setLink, r.setSalt, r.setAt = f, r.setLink[:of], r.setSalt[:of], []int32{int32(of)}
+	r.fib = f
+	r.setLink = r.setLink[:of]
+	r.setSalt = r.setSalt[:of]
+	r.setAt = []int32{int32(of)}
 	r.weights = slices.Repeat([]float64{1}, of)
 	if r.run != nil {
 		r.run = r.run[:of]
@@ -128,13 +134,18 @@ func (r *Router) SetRoutes(f *FIB) error {
 			}
 		}
 		r.findRuns()
-		if place[i] = setNone; len(r.setLink) > int(r.setAt[len(r.setAt)-1]) {
+		place[i] = setNone
+		if len(r.setLink) > int(r.setAt[len(r.setAt)-1]) {
 			place[i] = r.pathSets()
 			r.setAt = append(r.setAt, int32(len(r.setLink)))
 		}
 	}
-	dist, attached, known := r.dist, r.attached, map[[2]int32]int32{}
-	r.dist, r.next, r.attached = nil, nil, nil
+	dist := r.dist
+	attached := r.attached
+	known := map[[2]int32]int32{}
+	r.dist = nil
+	r.next = nil
+	r.attached = nil
 	for i, id := range r.Net.hosts { // hosts with the same row and attachment share an attachment
 		h := &r.hosts[r.Net.place(id)]
 		key := [2]int32{f.RowOf[i], h.attachment}
@@ -231,7 +242,8 @@ func ReadFIB(n *Network, dir string) (*FIB, error) {
 		}
 	}
 	f := &FIB{where: x.where}
-	near, rows := n.nearHosts(), interned{ids: map[string]int32{}}
+	near := n.nearHosts()
+	rows := interned{ids: map[string]int32{}}
 	for i, id := range n.hosts {
 		row := make([]int32, len(x.tables))
 		for s, at := range x.switches {
@@ -264,7 +276,8 @@ func (x *fibFiles) readAddresses(file string) error {
 				bad = fmt.Errorf("%s is the address of %s too", addr, x.n.Name(other))
 			}
 			x.nodeOf[addr] = id
-			if host, isHost := slices.BinarySearch(x.n.hosts, id); isHost && !x.address[host].IsValid() {
+			host, isHost := slices.BinarySearch(x.n.hosts, id)
+			if isHost && !x.address[host].IsValid() {
 				x.address[host] = addr
 			}
 			return cmp.Or(bad, unknown)
@@ -326,7 +339,8 @@ func readRoutes(file string) (map[netip.Prefix]*fibRoute, error) {
 func (x *fibFiles) match(host, sw int32) (netip.Prefix, *fibRoute) {
 	for bits := x.address[host].BitLen(); bits >= 0 && x.tables[sw] != nil; bits-- {
 		p, err := x.address[host].Prefix(bits)
-		if route := x.tables[sw][p]; err == nil && route != nil {
+		route := x.tables[sw][p]
+		if err == nil && route != nil {
 			return p, route
 		}
 	}
@@ -349,13 +363,15 @@ func (x *fibFiles) next(f *FIB, attached bool, host, sw int32) (int32, error) {
 				return 0, err
 			}
 		}
-		if route.resolved = true; len(weights) > 0 {
+		route.resolved = true
+		if len(weights) > 0 {
 			var set []int32
 			for _, link := range slices.Sorted(maps.Keys(weights)) {
 				set = append(set, link, weights[link])
 			}
 			var added bool
-			if route.set, added = x.sets.of(set); added {
+			route.set, added = x.sets.of(set)
+			if added {
 				f.Sets = append(f.Sets, set)
 			}
 		}

@@ -37,7 +37,8 @@ func TestNetworksAndPathsStayTheSame(t *testing.T) {
 		{"large", "4cbb49e5f612541a", MustClos(t, LargeClos(2))},
 		{"random", "7487c8f9a7731f50", randomNetwork(t, rng)},
 	} {
-		if got := networkDigest(t, c.network); got != c.want {
+		got := networkDigest(t, c.network)
+		if got != c.want {
 			t.Errorf(
 				"%s: digest %s, want %s: link ids, node order or paths have changed",
 				c.name,

@@ -20,7 +20,11 @@ func SmallClos(oversubscription int) ClosSpec {
 // LargeClos is the paper's large topology: 8 pods × 48 racks × 16 hosts, 4 planes.
 func LargeClos(oversubscription int) ClosSpec {
 	c := SmallClos(1)
-	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes, c.SpinesPerPlane = 8, 48, 16, 4, 48/oversubscription
+	c.Pods = 8
+	c.RacksPerPod = 48
+	c.HostsPerRack = 16
+	c.Planes = 4
+	c.SpinesPerPlane = 48 / oversubscription
 	return c
 }
 

@@ -130,7 +130,8 @@ func (r *Router) findRuns() {
 	from := len(r.run)
 	r.run = append(r.run, slices.Repeat([]int32{1}, len(r.setLink)-from)...)
 	for k := len(r.setLink) - 2; k >= from; k-- {
-		a, b := &r.Net.Links[r.setLink[k]], &r.Net.Links[r.setLink[k+1]]
+		a := &r.Net.Links[r.setLink[k]]
+		b := &r.Net.Links[r.setLink[k+1]]
 		if a.Src == b.Src && a.Dst == b.Dst && a.ID != b.ID {
 			r.run[k] = r.run[k+1] + 1
 		}

@@ -141,7 +141,8 @@ func TestAFailedMemberMovesItsFlowsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if taken := secondLinks(t, without, 3000, Hash{}, nil); count(taken, 8) != 3000 {
+	taken := secondLinks(t, without, 3000, Hash{}, nil)
+	if count(taken, 8) != 3000 {
 		t.Errorf("all members fail: %d flows take the other cable", count(taken, 8))
 	}
 }
@@ -177,7 +178,8 @@ func TestLAGOfAHost(t *testing.T) {
 	if !slices.Equal(links, []int32{1, 13}) || int(set) < int(r.pathSets()) || int(set) >= r.Sets() {
 		t.Errorf("the links to the host are %v, set %d of %d", links, set, r.Sets())
 	}
-	if got := n.Racks(); len(got) != 2 {
+	got := n.Racks()
+	if len(got) != 2 {
 		t.Errorf("racks %v", got)
 	}
 	if n.LinkName(12) != "host 0 → switch 2 (member 2)" || n.LinkName(2) != "host 1 → switch 3" {

@@ -73,8 +73,9 @@ type Link struct {
 }
 
 // A Network is a topology that has been checked. Every cable joins two different known nodes, every
-// host has a cable, and every number is in range. Cables that join the same two nodes are a LAG (see Members).
-// Only the Set and Fail methods and AddCable change it. They must not run while others read the network.
+// host has a cable, and every number is in range. Cables that join the same two nodes are a LAG (see
+// Members). Only the Set and Fail methods and AddCable change it. They must not run while others read the
+// network.
 type Network struct {
 	Nodes []Node // by id
 	Links []Link // by id
@@ -95,19 +96,22 @@ type Network struct {
 // "switch". The error is an *Error if a node or a cable caused it.
 func NewNetwork(nodes []Node, cables []Cable) (*Network, error) {
 	nodes = slices.Clone(nodes)
-	if faults := Check(nodes, cables); len(faults) > 0 {
+	faults := Check(nodes, cables)
+	if len(faults) > 0 {
 		return nil, faults[0]
 	}
 	n := &Network{Nodes: nodes}
 	slices.SortFunc(n.Nodes, func(a, b Node) int { return int(a.ID) - int(b.ID) })
-	if top := int(nodes[len(nodes)-1].ID); top < 4*len(nodes)+1<<16 {
+	top := int(nodes[len(nodes)-1].ID)
+	if top < 4*len(nodes)+1<<16 {
 		n.places = slices.Repeat([]int32{-1}, top+1)
 		for i, v := range nodes {
 			n.places[v.ID] = int32(i)
 		}
 	}
 	n.addNames()
-	n.Links, n.cableOf = make([]Link, 0, 2*len(cables)), make(map[[2]int32]int32, len(cables))
+	n.Links = make([]Link, 0, 2*len(cables))
+	n.cableOf = make(map[[2]int32]int32, len(cables))
 	for _, c := range cables {
 		n.addCable(c)
 	}
@@ -143,7 +147,8 @@ func (n *Network) addCable(c Cable) {
 	} else {
 		n.cableOf[key] = id / 2
 	}
-	a, b := n.Nodes[n.place(c.A)].Kind, n.Nodes[n.place(c.B)].Kind
+	a := n.Nodes[n.place(c.A)].Kind
+	b := n.Nodes[n.place(c.B)].Kind
 	n.Links = append(
 		n.Links,
 		Link{ID: id, Src: c.A, Dst: c.B, BandwidthBps: c.BandwidthBps, DelayNS: c.DelayNS, Tier: tierName(a, b)},
@@ -173,7 +178,8 @@ func (n *Network) Clone() *Network {
 
 // Node returns the node with the given id.
 func (n *Network) Node(id int32) (Node, bool) {
-	if i := n.place(id); i >= 0 {
+	i := n.place(id)
+	if i >= 0 {
 		return n.Nodes[i], true
 	}
 	return Node{}, false
@@ -215,7 +221,8 @@ func (n *Network) findRacks() [][]int32 {
 	var numbered, others []string
 	for _, h := range n.hosts {
 		rack := n.Nodes[n.place(h)].Rack
-		keys, key := &numbered, fmt.Sprintf("rack %010d", rack)
+		keys := &numbered
+		key := fmt.Sprintf("rack %010d", rack)
 		if rack < 0 {
 			keys, key = &others, fmt.Sprint(slices.Sorted(slices.Values(near[h])))
 		}
@@ -236,8 +243,10 @@ func (n *Network) findRacks() [][]int32 {
 func (n *Network) HostBps() (least, most int64) {
 	least = math.MaxInt64
 	for i := range n.Links {
-		if l := &n.Links[i]; n.FromHost(l.ID) {
-			least, most = min(least, l.BandwidthBps), max(most, l.BandwidthBps)
+		l := &n.Links[i]
+		if n.FromHost(l.ID) {
+			least = min(least, l.BandwidthBps)
+			most = max(most, l.BandwidthBps)
 		}
 	}
 	return least, most
@@ -263,10 +272,12 @@ func (n *Network) SetRackNames(names map[int32]string) { n.rackLabel = names }
 // or different ones, or if two racks would have the same name.
 func (n *Network) RackNames() []string {
 	near := n.nearHosts()
-	names, uses := make([]string, len(n.racks)), map[string]int{}
+	names := make([]string, len(n.racks))
+	uses := map[string]int{}
 	for i, hosts := range n.racks {
 		v, _ := n.Node(hosts[0])
-		if names[i] = n.rackLabel[v.Rack]; names[i] == "" {
+		names[i] = n.rackLabel[v.Rack]
+		if names[i] == "" {
 			names[i] = n.attachmentName(hosts, near)
 		}
 		uses[names[i]]++
@@ -297,7 +308,8 @@ func (n *Network) attachmentName(hosts []int32, near map[int32][]int32) string {
 // RackList finds racks by name, by a switch whose hosts belong to one rack, or by index into Racks: "R1,R7",
 // "leaf1+leaf2", "leaf1", "4-7" or "0,2,5". Names take precedence over switches, and switches over indexes.
 func (n *Network) RackList(text string) (places []int, err error) {
-	all, near := n.RackNames(), n.nearHosts()
+	all := n.RackNames()
+	near := n.nearHosts()
 	for piece := range strings.SplitSeq(text, ",") {
 		piece = strings.TrimSpace(piece)
 		if at := slices.Index(all, piece); at >= 0 {
@@ -315,7 +327,8 @@ func (n *Network) RackList(text string) (places []int, err error) {
 		from, to, ok := Span(piece)
 		switch {
 		case len(at) == 1:
-			from, to = at[0], at[0]
+			from = at[0]
+			to = at[0]
 		case len(at) > 1:
 			return nil, fmt.Errorf(
 				"%s has hosts of %d racks, such as %s and %s: name one",
@@ -345,7 +358,8 @@ func (n *Network) RackList(text string) (places []int, err error) {
 func Span(text string) (from, to int, ok bool) {
 	lo, hi, isRange := strings.Cut(text, "-")
 	from, err := strconv.Atoi(strings.TrimSpace(lo))
-	if to = from; isRange && err == nil {
+	to = from
+	if isRange && err == nil {
 		to, err = strconv.Atoi(strings.TrimSpace(hi))
 	}
 	return from, to, err == nil && 0 <= from && from <= to && to <= math.MaxInt32
@@ -467,13 +481,15 @@ func checkCables(nodes []Node, cables []Cable, at map[int32]int) (found faults) 
 		_, knownB := at[c.B]
 		kind, what := checkCable(c, knownA, knownB)
 		if kind == "" && joined[cableKey(c.A, c.B)] && !c.Parallel {
-			kind, what = FaultParallel, "the two nodes are joined twice"
+			kind = FaultParallel
+			what = "the two nodes are joined twice"
 		}
 		joined[cableKey(c.A, c.B)] = true
 		if kind != "" {
 			found.add(-1, i, kind, "cable %d:%d: %s", c.A, c.B, what)
 		}
-		cabled[c.A], cabled[c.B] = true, true
+		cabled[c.A] = true
+		cabled[c.B] = true
 	}
 	for i, v := range nodes {
 		if v.Kind == KindHost && !cabled[v.ID] && at[v.ID] == i {
@@ -505,7 +521,8 @@ func checkCable(c Cable, knownA, knownB bool) (FaultKind, string) {
 
 // NodesRecord returns table nodes of the lake. The caller must release it.
 func (n *Network) NodesRecord() arrow.Record {
-	ofHost, ofRack := map[int32]string{}, map[int32]string{}
+	ofHost := map[int32]string{}
+	ofRack := map[int32]string{}
 	for i, name := range n.RackNames() {
 		for _, h := range n.racks[i] {
 			ofHost[h], ofRack[n.Nodes[n.place(h)].Rack] = name, name
@@ -518,7 +535,8 @@ func (n *Network) NodesRecord() arrow.Record {
 		}
 		name := ofHost[v.ID]
 		if v.Rack >= 0 {
-			row["rack"], name = v.Rack, ofRack[v.Rack]
+			row["rack"] = v.Rack
+			name = ofRack[v.Rack]
 		}
 		if name != "" {
 			row["rack_name"] = name

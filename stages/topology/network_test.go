@@ -39,7 +39,8 @@ func TestNewNetworkRefuses(t *testing.T) {
 
 func TestNetworkLinks(t *testing.T) {
 	n := MustClos(t, SmallClos(4))
-	if got := len(n.Links); got != 2*336 {
+	got := len(n.Links)
+	if got != 2*336 {
 		t.Fatalf("%d links", got)
 	}
 	for i, l := range n.Links {
@@ -50,7 +51,8 @@ func TestNetworkLinks(t *testing.T) {
 			t.Fatalf("link %d %+v and its reverse %+v do not match", i, l, back)
 		}
 	}
-	if l := n.Links[0]; l.Tier != "host-tor" || n.Links[1].Tier != "tor-host" {
+	l := n.Links[0]
+	if l.Tier != "host-tor" || n.Links[1].Tier != "tor-host" {
 		t.Errorf("tiers %q, %q", l.Tier, n.Links[1].Tier)
 	}
 	racks := n.Racks()
@@ -85,7 +87,8 @@ func TestNetworkLinks(t *testing.T) {
 
 func TestNetworkRecords(t *testing.T) {
 	n := MustClos(t, SmallClos(2))
-	nodes, links := n.NodesRecord(), n.LinksRecord()
+	nodes := n.NodesRecord()
+	links := n.LinksRecord()
 	defer nodes.Release()
 	defer links.Release()
 	if !nodes.Schema().Equal(schema.Nodes.Arrow()) || nodes.NumRows() != int64(len(n.Nodes)) {
@@ -94,7 +97,8 @@ func TestNetworkRecords(t *testing.T) {
 	if !links.Schema().Equal(schema.Links.Arrow()) || links.NumRows() != int64(len(n.Links)) {
 		t.Errorf("links: %v, %d rows", links.Schema(), links.NumRows())
 	}
-	if got := nodes.Column(schema.Nodes.Index("pod")).NullN(); got != 16 {
+	got := nodes.Column(schema.Nodes.Index("pod")).NullN()
+	if got != 16 {
 		t.Errorf("%d nodes without a pod, want the 16 spines", got)
 	}
 }
@@ -151,7 +155,8 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	_, err = n.Select("leaf-spine")
-	if want := "the tiers are host-tor, tor-fabric, fabric-spine (leaf switches are called tor)"; err == nil ||
+	want := "the tiers are host-tor, tor-fabric, fabric-spine (leaf switches are called tor)"
+	if err == nil ||
 		!strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -64,7 +64,8 @@ func routeFiles(t testing.TB, changes map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	files := map[string]string{"hosts.csv": addresses, "leaf1.json": leaf1Routes,
-		"leaf2.json": strings.NewReplacer("10.0.1.0", "10.0.2.0", "10.0.2.0", "10.0.1.0", "10.0.2.4/32", "10.8.0.0/16").
+		"leaf2.json": strings.NewReplacer("10.0.1.0", "10.0.2.0", "10.0.2.0", "10.0.1.0", "10.0.2.4/32",
+			"10.8.0.0/16").
 			Replace(leaf1Routes),
 		"spine1.json": spineRoutes, "spine2.json": spineRoutes}
 	maps.Copy(files, changes)
@@ -106,7 +107,8 @@ func TestFIB(t *testing.T) {
 	if err := json.Unmarshal(kept, &again); err != nil {
 		t.Fatal(err)
 	}
-	r, r2 := fibRouter(t, n, read), fibRouter(t, n, &again)
+	r := fibRouter(t, n, read)
+	r2 := fibRouter(t, n, &again)
 	const flows = 20_000
 	over := 0
 	for id := range int64(flows) {
@@ -125,7 +127,8 @@ func TestFIB(t *testing.T) {
 		}
 	}
 	const share = 2.0 / 3
-	if d := math.Abs(float64(over) - share*flows); d > 4*math.Sqrt(share*(1-share)*flows) {
+	d := math.Abs(float64(over) - share*flows)
+	if d > 4*math.Sqrt(share*(1-share)*flows) {
 		t.Errorf("%d of %d flows over spine2, whose weight is twice the other's", over, flows)
 	}
 	down := n.Clone()
@@ -197,7 +200,8 @@ func TestFIBOfShortestPaths(t *testing.T) {
 	}
 	r := fibRouter(t, n, f)
 	for id := range int64(20_000) {
-		src, dst := n.hosts[id%256], n.hosts[(id*7+id/256+1)%256]
+		src := n.hosts[id%256]
+		dst := n.hosts[(id*7+id/256+1)%256]
 		if src == dst {
 			continue
 		}
@@ -215,21 +219,29 @@ func TestFIBErrors(t *testing.T) {
 		return fmt.Sprintf(`{%q:[{"selected":true,"nexthops":[%s]}]}`, prefix, hops)
 	}
 	for _, c := range []struct{ file, text, want string }{
-		{"spine1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.1.0.1"}`), "leaf1.json, route 10.0.2.0/24: packets to h3 take a loop: leaf1, spine1, leaf1"},
-		{"spine2.json", strings.Replace(spineRoutes, `"ip":"10.1.0.2"`, `"ip":"10.1.0.1"`, 1), "leaf1.json, route 10.0.2.0/24: packets to h3 take a loop: leaf1, spine2, leaf1"},
+		{"spine1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.1.0.1"}`), "leaf1.json, route 10.0.2.0/24: " +
+			"packets to h3 take a loop: leaf1, spine1, leaf1"},
+		{"spine2.json", strings.Replace(spineRoutes, `"ip":"10.1.0.2"`, `"ip":"10.1.0.1"`, 1),
+			"leaf1.json, route 10.0.2.0/24: packets to h3 take a loop: leaf1, spine2, leaf1"},
 		{"leaf1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.7.7.7","interfaceName":"Ethernet9"}`),
 			`leaf1.json, route 10.0.2.0/24: next hop "10.7.7.7" at "Ethernet9": leaf1 has no cable`},
-		{"leaf1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.1.1.1","weight":0}`), "leaf1.json, route 10.0.2.0/24: next hop \"10.1.1.1\" at \"\" has a weight of 0"},
+		{"leaf1.json", route("10.0.2.0/24", `{"fib":true,"ip":"10.1.1.1","weight":0}`),
+			"leaf1.json, route 10.0.2.0/24: next hop \"10.1.1.1\" at \"\" has a weight of 0"},
 		{"leaf1.json", `{"x":[]}`, `leaf1.json: route "x": want a prefix such as 10.0.0.0/24`},
-		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.0/24", 1), "10.0.2.0/24: a second selected route"},
-		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.9/24", 1), "10.0.2.9/24: a second selected route to 10.0.2.0/24"},
+		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.0/24", 1),
+			"10.0.2.0/24: a second selected route"},
+		{"leaf1.json", strings.Replace(leaf1Routes, "10.0.2.4/32", "10.0.2.9/24", 1), "10.0.2.9/24: a second " +
+			"selected route to 10.0.2.0/24"},
 		{"hosts.csv", "address,node,node\n10.0.0.1,h1,h2\n", "hosts.csv, line 1: 2 columns are named node"},
-		{"leaf1.json", `{"default":{}}`, "line 1: a value is of JSON type object, want a list"}, {"leaf1.json", "[", "leaf1.json"},
+		{"leaf1.json", `{"default":{}}`, "line 1: a value is of JSON type object, want a list"},
+		{"leaf1.json", "[", "leaf1.json"},
 		{"leaf9.json", "{}", `leaf9.json: routes of no switch: no node has the name or id "leaf9"`},
 		{"h1.json", "{}", "h1.json: routes of no switch: it is a host"},
 		{"hosts.csv", "", "hosts.csv"}, {"hosts.csv", "ip,node\n", "line 1: 0 columns are named address"},
-		{"hosts.csv", "address,node\n10.0.0.1,h1\n10.0.0.1,h2\n", "hosts.csv, line 3: 10.0.0.1 is the address of h1 too"},
-		{"hosts.csv", "address,node\nten,h1\n", "hosts.csv, line 2"}, {"hosts.csv", "address,node\n10.0.0.1,h9\n", `line 2: no node has the name or id "h9"`},
+		{"hosts.csv", "address,node\n10.0.0.1,h1\n10.0.0.1,h2\n",
+			"hosts.csv, line 3: 10.0.0.1 is the address of h1 too"},
+		{"hosts.csv", "address,node\nten,h1\n", "hosts.csv, line 2"},
+		{"hosts.csv", "address,node\n10.0.0.1,h9\n", `line 2: no node has the name or id "h9"`},
 	} {
 		if _, err := ReadFIB(n, routeFiles(t, map[string]string{c.file: c.text})); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
@@ -237,9 +249,11 @@ func TestFIBErrors(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ file, text, want string }{ // found when a flow needs the route
-		{"leaf1.json", `{}`, "leaf1.json, no route to h3 (address 10.0.2.3)"}, {"spine1.json", "", "spine1.json, no route to h3"},
+		{"leaf1.json", `{}`, "leaf1.json, no route to h3 (address 10.0.2.3)"},
+		{"spine1.json", "", "spine1.json, no route to h3"},
 		{"hosts.csv", strings.Replace(addresses, "10.0.2.3,h3\n", "", 1), "no route to h3 (address invalid IP)"},
-		{"leaf1.json", route("10.0.0.0/8", `{"fib":true,"blackhole":true,"unreachable":true}`), "leaf1.json, route 10.0.0.0/8"},
+		{"leaf1.json", route("10.0.0.0/8", `{"fib":true,"blackhole":true,"unreachable":true}`),
+			"leaf1.json, route 10.0.0.0/8"},
 	} {
 		f, err := ReadFIB(n, routeFiles(t, map[string]string{c.file: c.text}))
 		if err != nil {
@@ -261,7 +275,8 @@ func TestFIBErrors(t *testing.T) {
 		t.Error("an empty directory has routes")
 	}
 	for _, text := range []string{`{}`, `{"sets":[[0,1]],"rows":[[0,0,0,0]],"row_of":[0,0,0,0]}`,
-		`{"sets":[[8,1],[9,1]],"rows":[[0,-1,1,-1]],"row_of":[0,0,0,0]}`, `{"rows":[[-2,-1,-1,4]],"row_of":[0,0,0,0]}`} {
+		`{"sets":[[8,1],[9,1]],"rows":[[0,-1,1,-1]],"row_of":[0,0,0,0]}`,
+		`{"rows":[[-2,-1,-1,4]],"row_of":[0,0,0,0]}`} {
 		var f FIB // as a lake could contain
 		if err := json.Unmarshal([]byte(text), &f); err != nil || MustRouter(t, n, 1).SetRoutes(&f) == nil {
 			t.Errorf("%s: %v", text, err)
@@ -285,7 +300,8 @@ func FuzzFIB(f *testing.F) {
 		r := fibRouter(t, n, fib)
 		var un *UnreachableError
 		for id := range int64(8) {
-			src, dst := int32(id%4), int32((id+1+id/4)%4)
+			src := int32(id % 4)
+			dst := int32((id + 1 + id/4) % 4)
 			if _, err := r.Path(id, src, dst, nil); err != nil && src != dst && !errors.As(err, &un) {
 				t.Fatal(err)
 			}

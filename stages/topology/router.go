@@ -74,11 +74,13 @@ func (e *UnreachableError) Error() string { return e.text }
 // enough capacity. If there is an error, path is returned unchanged. The error is an *UnreachableError if no
 // path joins src and dst. It is another error if they are not two different hosts.
 func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, error) {
-	i, j := r.Net.place(src), r.Net.place(dst)
+	i := r.Net.place(src)
+	j := r.Net.place(dst)
 	if i < 0 || j < 0 || src == dst || r.hosts[i].attachment < 0 || r.hosts[j].attachment < 0 {
 		return path, r.endpointError(flowID, src, dst)
 	}
-	from, to := &r.hosts[i], &r.hosts[j]
+	from := &r.hosts[i]
+	to := &r.hosts[j]
 	flow := rng.Hash(r.key, uint64(flowID))
 	if r.Hash.Addresses {
 		flow = rng.Hash(r.key, uint64(uint32(src))<<32|uint64(uint32(dst)))
@@ -162,7 +164,8 @@ func (r *Router) unreachable(flowID int64, src, dst, at int32) error {
 		text: fmt.Sprintf("flow %d: no path from host %d (%s) to host %d (%s)",
 			flowID, src, r.Net.Name(src), dst, r.Net.Name(dst)),
 	}
-	if host, _ := slices.BinarySearch(r.Net.hosts, dst); r.fib != nil && at >= 0 {
+	host, _ := slices.BinarySearch(r.Net.hosts, dst)
+	if r.fib != nil && at >= 0 {
 		err.Why = r.fib.name(int32(host), at)
 		err.text += ": the packets end at " + err.Why
 	}
@@ -198,7 +201,8 @@ func NewRouter(ctx context.Context, n *Network, seed uint64) (*Router, error) {
 			r.nodeOf = append(r.nodeOf, int32(i))
 		}
 	}
-	if r.switches = len(r.nodeOf); r.switches > maxSwitches {
+	r.switches = len(r.nodeOf)
+	if r.switches > maxSwitches {
 		return nil, fmt.Errorf("%d switches are more than the router's limit of %d", r.switches, maxSwitches)
 	}
 	for i, l := range n.Links {
@@ -225,7 +229,8 @@ func NewRouter(ctx context.Context, n *Network, seed uint64) (*Router, error) {
 }
 
 func (r *Router) addLink(l int32) {
-	r.setLink, r.setSalt = append(r.setLink, l), append(r.setSalt, r.salts[l])
+	r.setLink = append(r.setLink, l)
+	r.setSalt = append(r.setSalt, r.salts[l])
 }
 
 // attach adds the links of the hosts and groups the hosts by the switches that they are attached to.
@@ -234,7 +239,8 @@ func (r *Router) attach(out [][]int32) {
 	known := interned{ids: map[string]int32{"": 0}}
 	for i, v := range r.Net.Nodes {
 		h := &r.hosts[i]
-		h.attachment, h.only = -1, -1
+		h.attachment = -1
+		h.only = -1
 		if v.Kind != KindHost {
 			continue
 		}
@@ -243,7 +249,8 @@ func (r *Router) attach(out [][]int32) {
 		for _, l := range out[i] {
 			r.addLink(l)
 			r.toHost = append(r.toHost, Reverse(l))
-			if sw := r.switchOf[l]; sw >= 0 {
+			sw := r.switchOf[l]
+			if sw >= 0 {
 				at = append(at, sw)
 			} else {
 				h.direct = true
@@ -257,7 +264,8 @@ func (r *Router) attach(out [][]int32) {
 		slices.Sort(at)
 		at = slices.Compact(at)
 		var added bool
-		if h.attachment, added = known.of(at); added {
+		h.attachment, added = known.of(at)
+		if added {
 			r.attached = append(r.attached, at)
 		}
 	}
@@ -299,7 +307,8 @@ func (r *Router) buildTables(ctx context.Context, out [][]int32) error {
 		dist := r.dist[a*r.switches : (a+1)*r.switches]
 		next := r.next[a*r.switches : (a+1)*r.switches]
 		for i := range dist {
-			dist[i], next[i] = unreachableDist, setNone
+			dist[i] = unreachableDist
+			next[i] = setNone
 		}
 		var err error
 		if queue, err = r.search(at, dist, out, queue[:0]); err != nil {
@@ -375,14 +384,17 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	if r.Hash.Polarized {
 		return r.chooseAlike(linkHash(flow, 0), lo, hi)
 	}
-	links, best, most := r.setLink[lo:hi], 0, uint64(0)
+	links := r.setLink[lo:hi]
+	best := 0
+	most := uint64(0)
 	for i, salt := range r.setSalt[lo:hi] {
 		h := linkHash(flow, salt)
 		if r.weights != nil {
 			h = weigh(h, r.weights[int(lo)+i])
 		}
 		if h > most {
-			best, most = i, h
+			best = i
+			most = h
 		}
 	}
 	return links[best]
@@ -401,7 +413,8 @@ func (r *Router) chooseAlike(hash uint64, lo, hi int32) int32 {
 	}
 	rest := unit(hash) * sum
 	for k := lo; k < hi-1; k++ {
-		if rest -= r.weights[k]; rest < 0 {
+		rest -= r.weights[k]
+		if rest < 0 {
 			return r.setLink[k]
 		}
 	}
@@ -445,7 +458,9 @@ func (r *Router) firstCost(link int32, base int, dst int32) int {
 
 // firstLink returns the link that the flow takes out of a host with several links, or -1.
 func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) int32 {
-	best, bestDist, bestHash := int32(-1), unreachableDist, uint64(0)
+	best := int32(-1)
+	bestDist := unreachableDist
+	bestHash := uint64(0)
 	for k := from.from; k < from.to; k += r.sizeOf(k) {
 		d := r.firstCost(r.setLink[k], base, dst)
 		if d == unreachableDist || d > bestDist {
@@ -456,7 +471,9 @@ func (r *Router) firstLink(flow uint64, from *routeHost, base int, dst int32) in
 			h = weigh(h, r.weightOf(k))
 		}
 		if d < bestDist || h > bestHash {
-			best, bestDist, bestHash = k, d, h
+			best = k
+			bestDist = d
+			bestHash = h
 		}
 	}
 	if best < 0 {
@@ -488,7 +505,8 @@ func (r *Router) ExpectedLoads(groups [][]int32, weight func(i, j int) float64) 
 				x := weight(i, j)
 				for m := 0; x > 0 && m < len(parts[i]); m++ {
 					own := i == j && m == k
-					if each := perHost(x, len(groups[i]), len(groups[j]), len(d.hosts), i == j, own); each > 0 {
+					each := perHost(x, len(groups[i]), len(groups[j]), len(d.hosts), i == j, own)
+					if each > 0 {
 						w.send(&parts[i][m], d, each)
 					}
 				}
@@ -628,7 +646,8 @@ func (w *spreader) deliver(to *groupPart, order []int32) {
 			}
 			continue
 		}
-		lo, hi := r.setAt[set], r.setAt[set+1]
+		lo := r.setAt[set]
+		hi := r.setAt[set+1]
 		each := x / float64(r.lagsIn(lo, hi))
 		for k := lo; k < hi; k += r.sizeOf(k) {
 			w.share(r.setLink[k:k+r.sizeOf(k)], each)

@@ -26,14 +26,16 @@ func checkPath(t *testing.T, n *Network, path []int32, src, dst int32) {
 			t.Fatalf("path %v of %d → %d: link %d is %+v, at node %d", path, src, dst, l, k, at)
 		}
 		at = k.Dst
-		if v, _ := n.Node(at); v.Kind == KindHost && i < len(path)-1 {
+		v, _ := n.Node(at)
+		if v.Kind == KindHost && i < len(path)-1 {
 			t.Fatalf("path %v of %d → %d transits host %d", path, src, dst, at)
 		}
 	}
 	if at != dst {
 		t.Fatalf("path %v of %d → %d ends at %d", path, src, dst, at)
 	}
-	if want := plainDistance(n, src, dst); len(path) != want {
+	want := plainDistance(n, src, dst)
+	if len(path) != want {
 		t.Fatalf("path %v of %d → %d has %d links, the shortest has %d", path, src, dst, len(path), want)
 	}
 }
@@ -49,7 +51,8 @@ func plainDistance(n *Network, src, dst int32) int {
 		if at == dst {
 			return dist[at]
 		}
-		if v, _ := n.Node(at); v.Kind == KindHost && at != src {
+		v, _ := n.Node(at)
+		if v.Kind == KindHost && at != src {
 			continue
 		}
 		for _, l := range n.Links {
@@ -66,7 +69,8 @@ func plainDistance(n *Network, src, dst int32) int {
 // joined at random.
 func randomNetwork(t *testing.T, rng *rand.Rand) *Network {
 	t.Helper()
-	hosts, switches := 2+rng.IntN(10), 1+rng.IntN(12)
+	hosts := 2 + rng.IntN(10)
+	switches := 1 + rng.IntN(12)
 	have := map[[2]int32]bool{}
 	var cables [][2]int32
 	join := func(a, b int) {
@@ -146,7 +150,8 @@ func TestFailureMovesOnlyItsFlows(t *testing.T) {
 		after := MustRouter(t, n, 7)
 		hosts := n.Hosts()
 		for f := range int64(flows) {
-			a, b := hosts[rng.IntN(len(hosts))], hosts[rng.IntN(len(hosts))]
+			a := hosts[rng.IntN(len(hosts))]
+			b := hosts[rng.IntN(len(hosts))]
 			if a == b {
 				continue
 			}
@@ -247,7 +252,8 @@ func TestECMPIsEvenAndUncorrelated(t *testing.T) {
 					continue
 				}
 				share := float64(flows) / float64(links)
-				lo, hi := float64(slices.Min(counts))/share, float64(slices.Max(counts))/share
+				lo := float64(slices.Min(counts)) / share
+				hi := float64(slices.Max(counts)) / share
 				t.Logf("%s: %d links, each %.3f to %.3f of its share of %.0f", tier, links, lo, hi, share)
 				if lo < 0.95 || hi > 1.05 {
 					t.Errorf("%s: a link carries %.3f to %.3f of its share", tier, lo, hi)
@@ -280,7 +286,8 @@ func TestWeights(t *testing.T) {
 	}
 	r.SetWeights(weights)
 	const flows = 50_000
-	took, at := map[int32]float64{}, map[int32]float64{}
+	took := map[int32]float64{}
+	at := map[int32]float64{}
 	for f := range int64(flows) {
 		path, err := r.Path(f, 0, 255, nil)
 		if err != nil {
@@ -297,7 +304,8 @@ func TestWeights(t *testing.T) {
 	}
 	for l, k := range took {
 		p := weights[l] / total[n.Links[l].Src]
-		if want := p * at[n.Links[l].Src]; math.Abs(k-want) > 5*math.Sqrt(want*(1-p)) {
+		want := p * at[n.Links[l].Src]
+		if math.Abs(k-want) > 5*math.Sqrt(want*(1-p)) {
 			t.Errorf("link %d with share %.3f: %v of %v flows", l, p, k, at[n.Links[l].Src])
 		}
 	}
@@ -334,7 +342,8 @@ func TestRouterIsConcurrentAndSmall(t *testing.T) {
 	n := MustClos(t, LargeClos(2))
 	r := MustRouter(t, n, 1)
 	bytes := len(r.hosts)*20 + len(r.switchOf)*4 + len(r.dist)*6 + len(r.setLink)*12
-	if mb := float64(bytes) / 1e6; mb > 20 {
+	mb := float64(bytes) / 1e6
+	if mb > 20 {
 		t.Errorf("tables of %.1f MB for 6,144 hosts", mb)
 	} else {
 		t.Logf("tables of %.1f MB for 6,144 hosts", mb)
@@ -377,7 +386,8 @@ func TestPathsDoNotDependOnLinkIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ra, rb := MustRouter(t, a, 5), MustRouter(t, b, 5)
+	ra := MustRouter(t, a, 5)
+	rb := MustRouter(t, b, 5)
 	nodes := func(n *Network, r *Router, f int64) string {
 		path, err := r.Path(f, int32(f%128), int32(128+f*3%128), nil)
 		if err != nil {
@@ -390,7 +400,8 @@ func TestPathsDoNotDependOnLinkIDs(t *testing.T) {
 		return fmt.Sprint(out)
 	}
 	for f := range int64(2000) {
-		if x, y := nodes(a, ra, f), nodes(b, rb, f); x != y {
+		x, y := nodes(a, ra, f), nodes(b, rb, f)
+		if x != y {
 			t.Fatalf("flow %d: %s and %s", f, x, y)
 		}
 	}
@@ -442,7 +453,8 @@ func TestHash(t *testing.T) {
 	}{{Hash{}, 4}, {Hash{Polarized: true}, 2}, {Hash{Addresses: true}, 1}, {Hash{true, true}, 1}} {
 		r := MustRouter(t, n, 7)
 		r.Hash = c.h
-		seen, over := map[string]bool{}, 0
+		seen := map[string]bool{}
+		over := 0
 		for flow := range int64(4000) {
 			path, err := r.Path(flow, 0, 1, nil)
 			if err != nil {
@@ -465,7 +477,8 @@ func TestHash(t *testing.T) {
 		r.SetWeights(weights)
 		over = 0
 		for flow := range int64(4000) {
-			if path, _ := r.Path(flow, 0, 1, nil); path[1] == 2 {
+			path, _ := r.Path(flow, 0, 1, nil)
+			if path[1] == 2 {
 				over++
 			}
 		}

@@ -76,7 +76,8 @@ func (n *Network) selectOne(selector string) ([][2]int32, error) {
 
 func (n *Network) cablesWhere(accept func(l *Link) bool) (found [][2]int32) {
 	for i := 0; i < len(n.Links); i += 2 {
-		forth, back := accept(&n.Links[i]), accept(&n.Links[i+1])
+		forth := accept(&n.Links[i])
+		back := accept(&n.Links[i+1])
 		if forth || back {
 			found = append(found, cableKey(n.Links[i].Src, n.Links[i].Dst))
 		}
@@ -195,7 +196,8 @@ func (n *Network) find(name string) (int32, error) {
 	id, isNumber := n.idOf(name)
 	switch {
 	case isName && isNumber && id != named:
-		return 0, fmt.Errorf("%q is the name of node %d and the id of node %q: rename the nodes", name, named, n.Name(id))
+		return 0, fmt.Errorf("%q is the name of node %d and the id of node %q: rename the nodes", name, named,
+			n.Name(id))
 	case isName:
 		return named, nil
 	case isNumber:
@@ -216,7 +218,8 @@ func (n *Network) idOf(text string) (id int32, ok bool) {
 
 // Name returns the name of a node or, if no node has the id, the id.
 func (n *Network) Name(id int32) string {
-	if v, known := n.Node(id); known {
+	v, known := n.Node(id)
+	if known {
 		return v.Name
 	}
 	return strconv.Itoa(int(id))
@@ -255,15 +258,19 @@ func (n *Network) HostList(texts []string) ([]int32, error) {
 	var hosts []int32
 	for _, text := range texts {
 		id, err := n.find(text)
-		lo, hi := id, id
+		lo := id
+		hi := id
 		if from, to, ok := Span(text); err != nil && ok && to-from < 1<<24 && strings.Contains(text, "-") {
-			lo, hi, err = int32(from), int32(to), nil
+			lo = int32(from)
+			hi = int32(to)
+			err = nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		for id := int64(lo); id <= int64(hi); id++ {
-			if _, isHost := slices.BinarySearch(n.hosts, int32(id)); !isHost {
+			_, isHost := slices.BinarySearch(n.hosts, int32(id))
+			if !isHost {
 				return nil, fmt.Errorf("%q: node %d is not a host", text, id)
 			}
 			hosts = append(hosts, int32(id))
@@ -280,8 +287,8 @@ type Ports struct{ A, B string }
 // Reversed returns the ports in the other direction.
 func (p Ports) Reversed() Ports { return Ports{A: p.B, B: p.A} }
 
-// SetPorts sets the port names of a cable, that is of links 2 × cable and 2 × cable + 1. Names with commas are
-// dropped: in table links, earlier versions joined the ports of a LAG with commas.
+// SetPorts sets the port names of a cable, that is of links 2 × cable and 2 × cable + 1. Names with commas
+// are dropped: in table links, earlier versions joined the ports of a LAG with commas.
 func (n *Network) SetPorts(cable int, p Ports) {
 	if strings.Contains(p.A+p.B, ",") {
 		return
@@ -336,7 +343,8 @@ func (n *Network) FailNamed(text string) (all []Failure, err error) {
 		if failed == nil {
 			return []Failure{f}, nil
 		}
-		if _, _, isPair := n.Pair(text); isPair != nil {
+		_, _, isPair := n.Pair(text)
+		if isPair != nil {
 			err = failed
 		}
 	}
@@ -447,8 +455,8 @@ func (n *Network) each(a, b int32, change func(l *Link)) error {
 // already be down.
 func (n *Network) Fail(a, b int32) error { return n.each(a, b, func(l *Link) { l.Failed = true }) }
 
-// SetBandwidth changes the bandwidth of the cable between two nodes, in both directions, or that of each member
-// of their LAG.
+// SetBandwidth changes the bandwidth of the cable between two nodes, in both directions, or that of each
+// member of their LAG.
 func (n *Network) SetBandwidth(a, b int32, bps int64) error {
 	if bps < simkernel.MinBps || bps > linkcase.MaxBps {
 		return fmt.Errorf("bandwidth is %d bps, must be 10,000 to 10^14", bps)
@@ -468,7 +476,8 @@ func (n *Network) SetDelay(a, b int32, ns int64) error {
 // AddCable joins two nodes. If a cable joins them already, both are members of a LAG. The links of the new
 // cable get the next ids, so all other links keep theirs.
 func (n *Network) AddCable(c Cable) error {
-	if kind, what := checkCable(c, n.place(c.A) >= 0, n.place(c.B) >= 0); kind != "" {
+	kind, what := checkCable(c, n.place(c.A) >= 0, n.place(c.B) >= 0)
+	if kind != "" {
 		return fmt.Errorf("cable %s: %s", n.Ends(c.A, c.B), what)
 	}
 	n.addCable(c)

@@ -176,22 +176,27 @@ func ReadFile(file string) ([]byte, error) {
 
 // CompareNatural compares names such that numbers within them are ordered by value: leaf2 before leaf10.
 func CompareNatural(a, b string) int {
-	x, y := a, b
+	x := a
+	y := b
 	for x != "" && y != "" {
 		nx, restX := leadingDigits(x)
 		ny, restY := leadingDigits(y)
 		if nx != "" && ny != "" {
-			zx, zy := strings.TrimLeft(nx, "0"), strings.TrimLeft(ny, "0")
-			if c := cmp.Or(cmp.Compare(len(zx), len(zy)), strings.Compare(zx, zy)); c != 0 {
+			zx := strings.TrimLeft(nx, "0")
+			zy := strings.TrimLeft(ny, "0")
+			c := cmp.Or(cmp.Compare(len(zx), len(zy)), strings.Compare(zx, zy))
+			if c != 0 {
 				return c
 			}
-			x, y = restX, restY
+			x = restX
+			y = restY
 			continue
 		}
 		if x[0] != y[0] {
 			return cmp.Compare(x[0], y[0])
 		}
-		x, y = x[1:], y[1:]
+		x = x[1:]
+		y = y[1:]
 	}
 	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
 }

@@ -7,15 +7,17 @@ import (
 
 func TestParseSpeed(t *testing.T) {
 	for text, want := range map[string]int64{
-		"10G": 10e9, "10g": 10e9, "100Gbps": 100e9, "100 Gb/s": 100e9, "2.5G": 25e8, "1T": 1e12, "40000": 40e9, "1000": 1e9, "25000": 25e9,
-		"10000000": 1e7, "25000000000": 25e9, "1e9": 1e9, "25GE": 25e9, "10GbE": 10e9, "100gbase-x-qsfp28": 100e9, "1000base-t": 1e9, "800M": 8e8, "64kbps": 64e3,
+		"10G": 10e9, "10g": 10e9, "100Gbps": 100e9, "100 Gb/s": 100e9, "2.5G": 25e8, "1T": 1e12, "40000": 40e9,
+		"1000": 1e9, "25000": 25e9,
+		"10000000": 1e7, "25000000000": 25e9, "1e9": 1e9, "25GE": 25e9, "10GbE": 10e9, "100gbase-x-qsfp28": 100e9,
+		"1000base-t": 1e9, "800M": 8e8, "64kbps": 64e3,
 	} {
 		if got, err := ParseSpeed(text); err != nil || got != want {
 			t.Errorf("%q: %d bps, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "fast", "100", "10", "G", "-10G", "10 parsecs", "10G 20G", "99999999999999999999", "0.0001", "NaN",
-		"0", "0G", "0.0"} {
+	for _, text := range []string{"", "fast", "100", "10", "G", "-10G", "10 parsecs", "10G 20G",
+		"99999999999999999999", "0.0001", "NaN", "0", "0G", "0.0"} {
 		if got, err := ParseSpeed(text); err == nil {
 			t.Errorf("%q: %d bps, want an error", text, got)
 		}
@@ -37,7 +39,8 @@ func TestLengthDelay(t *testing.T) {
 	for _, c := range []struct {
 		text, unit string
 		ns         int64
-	}{{"3m", "", 15}, {"3", "", 15}, {"0.5", "m", 3}, {"10", "ft", 15}, {"100 cm", "", 5}, {"2", "km", 10_000}, {"5m", "ft", 25}} {
+	}{{"3m", "", 15}, {"3", "", 15}, {"0.5", "m", 3}, {"10", "ft", 15}, {"100 cm", "", 5}, {"2", "km", 10_000},
+		{"5m", "ft", 25}} {
 		if got, err := LengthDelay(c.text, c.unit); err != nil || got != c.ns {
 			t.Errorf("%q %q: %d ns, %v; want %d", c.text, c.unit, got, err, c.ns)
 		}
@@ -54,10 +57,13 @@ func TestMatchPattern(t *testing.T) {
 		pattern, name string
 		want          bool
 	}{
-		{"leaf*", "leaf1", true}, {"leaf*", "spine1", false}, {"*", "", true}, {"*", "Ethernet1/1", true}, {"e?-4?", "e1-49", true}, {"e?-4?", "e1-4", false},
-		{"a*b*c", "axxbxxbc", true}, {"a*b*c", "axxbxx", false}, {"", "", true}, {"", "x", false}, {"x**", "x", true},
+		{"leaf*", "leaf1", true}, {"leaf*", "spine1", false}, {"*", "", true}, {"*", "Ethernet1/1", true},
+		{"e?-4?", "e1-49", true}, {"e?-4?", "e1-4", false},
+		{"a*b*c", "axxbxxbc", true}, {"a*b*c", "axxbxx", false}, {"", "", true}, {"", "x", false},
+		{"x**", "x", true},
 	} {
-		if got := MatchPattern(c.pattern, c.name); got != c.want {
+		got := MatchPattern(c.pattern, c.name)
+		if got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.name, got)
 		}
 	}

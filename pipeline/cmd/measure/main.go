@@ -41,16 +41,19 @@ func measurements() []measurement {
 		{"accuracy", "SCENARIO", "estimators against ns-3 on the shared scenarios",
 			compared("95", (*bench).groundTruths, "independent", "flow", "auto")},
 		{"own-accuracy", "SCENARIO", "estimators against --exact on the shipped scenarios",
-			compared("parking-lot/short-correlated", shipped("accuracy", "parking-lot"), "independent", "flow", "auto")},
+			compared("parking-lot/short-correlated", shipped("accuracy", "parking-lot"), "independent", "flow",
+				"auto")},
 		{"constants", "SCENARIO", "unusual transport constants, against --exact",
 			compared("constants/jumbo-9000", shipped("constants"), "flow", "auto")},
 		{"honesty", "SCENARIO", "warnings and intervals of the default against its errors",
 			compared("mini-mix", otherKinds, "flow", "auto")},
 		{"held-out", "SCENARIO", "the same on networks and traffic of other kinds, against --exact",
 			compared("held-out/microbursts", shipped("held-out"), "flow", "auto")},
-		{"loads", "SCENARIO", "the load of the busiest link of the shipped scenarios, asked and drawn", shippedLoads},
+		{"loads", "SCENARIO", "the load of the busiest link of the shipped scenarios, asked and drawn",
+			shippedLoads},
 		{"lengths", "MILLISECONDS", "the error of independent by the length of the workload", measureLengths},
-		{"independent-coverage", "", "95% intervals of independent, over drawn workloads of five kinds", measureCoverage},
+		{"independent-coverage", "", "95% intervals of independent, over drawn workloads of five kinds",
+			measureCoverage},
 		{"paper", "ITEM", "the paper's evaluation again, with the truth beside; it goes on where it was " +
 			"interrupted", repeatPaper},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
@@ -82,10 +85,10 @@ func command(ctx context.Context, args []string) (err error) {
 		"programs")
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
-	flags.StringVar(&b.records, "records", ".cache/measured", "of paper and lengths: folder of what is measured "+
-		"already")
-	flags.Float64Var(&b.minutes, "minutes", -1, "of paper and lengths: begin no run after N minutes; 0 only writes the page "+
-		"(default: no limit, 15 with --short)")
+	flags.StringVar(&b.records, "records", ".cache/measured",
+		"of paper and lengths: folder of what is measured already")
+	flags.Float64Var(&b.minutes, "minutes", -1, "of paper and lengths: begin no run after N minutes; 0 only "+
+		"writes the page (default: no limit, 15 with --short)")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -112,11 +115,13 @@ func command(ctx context.Context, args []string) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(b.tmp)) }()
-		if m.run(ctx, b); b.err != nil || !b.write {
+		m.run(ctx, b)
+		if b.err != nil || !b.write {
 			return b.err
 		}
 		text := fmt.Sprintf("# %s\n\n%s%s. Written by `make %s ARGS=--write`.\n\n%s\n\n%s\n", m.name,
-			strings.ToUpper(m.summary[:1]), m.summary[1:], m.name, b.provenance(ctx), strings.TrimSpace(b.out.String()))
+			strings.ToUpper(m.summary[:1]), m.summary[1:], m.name, b.provenance(ctx),
+			strings.TrimSpace(b.out.String()))
 		return os.WriteFile(filepath.Join("datasets", "results", m.name+".md"), []byte(text), 0o644)
 	}
 	return fmt.Errorf("no measurement %q: \"measure\" lists them", flags.Arg(0))
@@ -444,7 +449,8 @@ func (f figures) over(o figures) string {
 	for i := range f.values {
 		ratio.add("", f.values[i]/o.values[i])
 	}
-	return fmt.Sprintf("**%.1f** (%.1f to %.1f)", ratio.median(), slices.Min(ratio.values), slices.Max(ratio.values))
+	return fmt.Sprintf("**%.1f** (%.1f to %.1f)", ratio.median(), slices.Min(ratio.values),
+		slices.Max(ratio.values))
 }
 
 func abs(x float64) float64 { return max(x, -x) }
@@ -612,13 +618,16 @@ func (b *bench) sources(names []string) (all []source) {
 			baseline, err := os.ReadFile(b.sharedPath("reference", "scenarios", "baseline.csv"))
 			b.fail(err)
 			var published percentiles
-			for i, x := range b.match(string(baseline), "^"+name+`,as published`+strings.Repeat(`,([^,\n]+)`, len(published))) {
+			for i, x := range b.match(string(baseline), "^"+name+`,as published`+
+				strings.Repeat(`,([^,\n]+)`, len(published))) {
 				published[i] = b.parse(x)
 			}
 			beside = published.String()
 		}
-		all = append(all, source{name: name, truth: filepath.Join(dir, truth), beside: beside, // with the paper's window
-			flags: []string{"--topology", topology, "--flows", filepath.Join(dir, "flows.parquet"), "--window", "18KB"}})
+		// with the paper's window
+		all = append(all, source{name: name, truth: filepath.Join(dir, truth), beside: beside,
+			flags: []string{"--topology", topology, "--flows", filepath.Join(dir, "flows.parquet"),
+				"--window", "18KB"}})
 	}
 	return all
 }
@@ -632,7 +641,9 @@ func (b *bench) groundTruths() (names []string) {
 			names = append(names, e.Name())
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
 	return names
 }
 
@@ -660,8 +671,8 @@ func compared(short string, long func(*bench) []string, ways ...string) func(con
 
 // otherKinds has networks and traffic that differ from the paper's, and some of the paper's scenarios.
 func otherKinds(*bench) []string {
-	return []string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60", "ft8-ws-60",
-		"incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
+	return []string{"mini-star", "mini-mix", "mini-slow-40-2", "a2a-64k-4x", "chain-60", "fasthosts-60",
+		"ft8-ws-60", "incast-64k-30", "onefast-60", "sigma3-60", "slowplane-60", "wan-100us",
 		"7", "47", "65", "95", "121", "145", "1001", "1003"}
 }
 
@@ -760,7 +771,8 @@ func benchRun(ctx context.Context, b *bench) {
 		}
 		took := b.alternate(3, sides...)
 		for i, way := range ways {
-			b.ratios(fmt.Sprintf("estimate of scenario %s by `%s`, two threads", s.name, way), " s", took[i+1], took[0])
+			b.ratios(fmt.Sprintf("estimate of scenario %s by `%s`, two threads", s.name, way), " s", took[i+1],
+				took[0])
 		}
 	}
 }

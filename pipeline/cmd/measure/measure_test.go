@@ -38,7 +38,8 @@ func TestFigures(t *testing.T) {
 	for name, x := range map[string]float64{"a": -3, "b": 1, "c": 2, "d": 0} {
 		of.add(name, x)
 	}
-	if mean, worst, name := of.magnitudes(); mean != 1.5 || worst != 3 || name != "a" {
+	mean, worst, name := of.magnitudes()
+	if mean != 1.5 || worst != 3 || name != "a" {
 		t.Errorf("mean %v, worst %v of %q", mean, worst, name)
 	}
 	median := of.median()

@@ -46,7 +46,8 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := pflag.NewFlagSet("mutation", pflag.ContinueOnError)
 	mutants := flags.Int("mutants", 40, "mutants to try of each package")
-	seed := flags.Uint64("seed", uint64(time.Now().YearDay()), "seed of the sample; the default changes every day")
+	seed := flags.Uint64("seed", uint64(time.Now().YearDay()),
+		"seed of the sample; the default changes every day")
 	least := flags.Float64("least", 0, "lowest score that is a success, from 0 to 1")
 	match := flags.String("only", "", "only mutants whose FILE:LINE contains this text")
 	switch err := flags.Parse(args); {

@@ -100,7 +100,8 @@ func (t *tester) compile(ctx context.Context, v *variants) ([]string, error) {
 		return nil, err
 	}
 	files[filepath.Join(v.dir, "mutation_variant.go")] = fmt.Sprintf(
-		"package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar mutationVariant, _ = strconv.Atoi(os.Getenv(%q))\n",
+		"package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar mutationVariant, _ = "+
+			"strconv.Atoi(os.Getenv(%q))\n",
 		strings.TrimSpace(string(name)), variantVariable)
 	overlay, err := t.overlay(files)
 	if err != nil {
@@ -152,7 +153,8 @@ func (v *variants) rewrite(file string) (text string, owners []int, err error) {
 		} else {
 			calls[f.body] += fmt.Sprintf(" if mutationVariant == %d { %s; return };", n, call)
 		}
-		changed := "\n" + string(source[f.begin:f.name]) + name + string(source[f.name+len(f.title):s.offset]) + s.other +
+		changed := "\n" + string(source[f.begin:f.name]) + name + string(source[f.name+len(f.title):s.offset]) +
+			s.other +
 			string(source[s.offset+len(s.text):f.end]) + "\n"
 		copies.WriteString(changed)
 		owners = append(owners, slices.Repeat([]int{n}, strings.Count(changed, "\n"))...)

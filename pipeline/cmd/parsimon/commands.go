@@ -128,7 +128,8 @@ func (e *env) rootCommand() *cobra.Command {
 	for _, topic := range topics {
 		page := readPage("topic-" + topic)
 		root.AddCommand(&cobra.Command{
-			Use: topic, Aliases: []string{strings.TrimSuffix(topic, "s")}, Short: page.summary, Long: page.text, Hidden: true,
+			Use: topic, Aliases: []string{strings.TrimSuffix(topic, "s")}, Short: page.summary, Long: page.text,
+			Hidden: true,
 		})
 	}
 	root.SetHelpCommand(e.helpCommand(root))
@@ -144,12 +145,13 @@ func (e *env) rootCommand() *cobra.Command {
 // declareGlobal declares the flags of all commands.
 func (e *env) declareGlobal(f *pflag.FlagSet) {
 	group(f, "Logs and help", func() {
-		choose(f, &e.logs.level, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn", "error")
-		choose(f, &e.logs.form, "log-format", "form of log lines: %s; auto: console on a terminal, else json", "auto", "json",
-			"console")
+		choose(f, &e.logs.level, "log-level", "least severe log line on stderr: %s", "info", "debug", "warn",
+			"error")
+		choose(f, &e.logs.form, "log-format", "form of log lines: %s; auto: console on a terminal, else json",
+			"auto", "json", "console")
 		f.BoolVarP(&e.logs.quiet, "quiet", "q", false, "show no progress, and no log line below a warning")
-		f.StringVar(&e.logs.cpuProfile, "cpu-profile", "", "write a CPU profile for \"go tool pprof\" to this `file`; "+
-			"samples have the label stage")
+		f.StringVar(&e.logs.cpuProfile, "cpu-profile", "", "write a CPU profile for \"go tool pprof\" to this "+
+			"`file`; samples have the label stage")
 		f.BoolP("help", "h", false, "show the manual page with the common flags")
 		f.BoolFunc("help-all", "show the manual page with all flags", func(string) error {
 			e.help.all = true
@@ -183,8 +185,10 @@ func (e *env) cobraCommand(c command) *cobra.Command {
 		group(flags, "Answer", func() { e.metrics.declare(flags) })
 	}
 	flags.VisitAll(func(flag *pflag.Flag) {
-		if names := flag.Annotations[choicesKey]; names != nil {
-			_ = made.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+		names := flag.Annotations[choicesKey]
+		if names != nil {
+			_ = made.RegisterFlagCompletionFunc(flag.Name,
+				cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
 	return made
@@ -254,7 +258,8 @@ func (e *env) profiled(ctx context.Context, run func() error) error {
 }
 
 // completeScenarios completes the names of scenarios that the lake holds.
-func (e *env) completeScenarios(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (e *env) completeScenarios(*cobra.Command, []string, string) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
 	l, err := e.openLake(lake.Open)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

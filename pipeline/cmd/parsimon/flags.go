@@ -159,10 +159,12 @@ func checkGiven(f *pflag.FlagSet) (err error) {
 	}
 	f.Visit(func(one *pflag.Flag) {
 		several, isList := one.Value.(pflag.SliceValue)
-		if one.Value.Type() == "string" && one.Value.String() == "" || isList && slices.Contains(several.GetSlice(), "") {
+		if one.Value.Type() == "string" && one.Value.String() == "" ||
+			isList && slices.Contains(several.GetSlice(), "") {
 			err = fmt.Errorf("--%s is empty: is a variable not set?", one.Name)
 		}
-		if other := one.Annotations[needsKey]; other != nil && !f.Changed(other[0]) {
+		other := one.Annotations[needsKey]
+		if other != nil && !f.Changed(other[0]) {
 			err = fmt.Errorf("--%s goes with --%s", one.Name, other[0])
 		}
 	})
@@ -208,14 +210,15 @@ type runFlags struct {
 // declareLake declares the flags of all commands that use a lake.
 func (r *runFlags) declareLake(e *env, f *pflag.FlagSet) {
 	e.declareLake(f)
-	durationVar(f, &r.how.Wait, "wait", "", "how long to wait while another process works on the scenario or workload")
+	durationVar(f, &r.how.Wait, "wait", "", "how long to wait while another process works on the scenario or "+
+		"workload")
 }
 
 // declareEstimator declares the flags that name a variant, without --cluster. See variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
-	f.StringVar(&r.estimator, "estimator", estimators.Flow.String(), "method of the estimate: flow (link cases that "+
-		"exchange feedback, in two passes), independent (link cases as in the paper) or exact (every packet of the "+
-		"whole network)")
+	f.StringVar(&r.estimator, "estimator", estimators.Flow.String(),
+		"method of the estimate: flow (link cases that exchange feedback, in two passes), independent (link cases "+
+			"as in the paper) or exact (every packet of the whole network)")
 	_ = f.SetAnnotation("estimator", choicesKey, estimatorNames())
 	parse(f, &r.how.Variant.Passes, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -223,8 +226,8 @@ func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 			err = errors.New("must be 1 or 2; where two passes do not suffice, use --estimator exact")
 		}
 		return n, err
-	}, flagSpec{"passes", "int", "", "passes of estimator flow over all link cases: 2, or 1 to measure the effect of " +
-		"feedback (default 2)"})
+	}, flagSpec{"passes", "int", "", "passes of estimator flow over all link cases: 2, or 1 to measure the " +
+		"effect of feedback (default 2)"})
 }
 
 // defaultAuto makes auto the default of --estimator. how describes how the command chooses.
@@ -242,28 +245,30 @@ func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 				err = errors.New("want a number of packet-hops such as 10G")
 			}
 			return n, err
-		}, flagSpec{name: "exact-limit", byDefault: "10G", usage: "packet-hops (packets times links of their paths) up " +
-			"to which --estimator auto simulates the whole network"})
+		}, flagSpec{name: "exact-limit", byDefault: "10G", usage: "packet-hops (packets times links of their " +
+			"paths) up to which --estimator auto simulates the whole network"})
 	})
 }
 
 // estimatorNames returns the names of all estimators.
 func estimatorNames() []string {
-	return names.Of([]estimators.Name{estimators.Flow, estimators.Independent, estimators.Exact}, estimators.Name.String)
+	return names.Of([]estimators.Name{estimators.Flow, estimators.Independent, estimators.Exact},
+		estimators.Name.String)
 }
 
 // auto, as a value of --estimator, leaves the choice to the estimate.
 const auto = "auto"
 
 func (r *runFlags) declareWorkers(f *pflag.FlagSet) {
-	intVar(f, &r.how.Workers, intRange{0, 4096}, "workers", "number of tasks that run at once; 0: one for each core")
+	intVar(f, &r.how.Workers, intRange{0, 4096}, "workers", "number of tasks that run at once; 0: one for each "+
+		"core")
 }
 
 // declareCluster declares --cluster, whose value is optional. The default is DefaultClusteringError.
 func (r *runFlags) declareCluster(f *pflag.FlagSet) {
-	parse(f, &r.how.Variant.Cluster, linksim.ParseClustering, flagSpec{name: "cluster", usage: "simulate one link of each " +
-		"cluster of similar links, on which a flow's expected slowdowns differ by at most this error, e.g. 5%; implies " +
-		"--estimator independent"})
+	parse(f, &r.how.Variant.Cluster, linksim.ParseClustering,
+		flagSpec{name: "cluster", usage: "simulate one link of each cluster of similar links, on which a flow's " +
+			"expected slowdowns differ by at most this error, e.g. 5%; implies --estimator independent"})
 	f.Lookup("cluster").NoOptDefVal = linksim.DefaultClusteringError
 }
 
@@ -281,31 +286,31 @@ func (r *runFlags) declareEstimate(f *pflag.FlagSet) {
 	})
 	group(f, machineGroup, func() {
 		r.cached = true
-		f.StringVar(&r.cache, "cache", "", "`directory` of link-case results that runs reuse, with at most 10 GB of those "+
-			"last used; off: none; default: _cache in the lake")
+		f.StringVar(&r.cache, "cache", "", "`directory` of link-case results that runs reuse, with at most 10 GB "+
+			"of those last used; off: none; default: _cache in the lake")
 		r.declareWorkers(f)
-		intVar(f, &r.how.Partitions, intRange{0, 99_999}, "partitions", "number of tasks that the links are divided into; "+
-			"0: by size")
+		intVar(f, &r.how.Partitions, intRange{0, 99_999}, "partitions",
+			"number of tasks that the links are divided into; 0: by size")
 		r.declareMemory(f)
 	})
 }
 
 // declareKeep declares --keep for commands that remove temporary tables.
 func (r *runFlags) declareKeep(f *pflag.FlagSet) {
-	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and sender_feedback, "+
-		"which are most of the bytes that a run writes; without it, each is removed as soon as no stage needs it (by "+
-		"\"stage\" only with --shard)")
+	f.BoolVar(&r.how.Keep, "keep", false, "keep the temporary tables hop_observations, feedback and "+
+		"sender_feedback, which are most of the bytes that a run writes; without it, each is removed as soon as "+
+		"no stage needs it (by \"stage\" only with --shard)")
 }
 
 func (r *runFlags) declareMemory(f *pflag.FlagSet) {
-	declareMemory(f, &r.how.MemoryBytes, autoMemory, "memory limit ("+autoMemoryDoc+"); beyond it DuckDB spills to disk, "+
-		"and fewer large tasks run at once")
+	declareMemory(f, &r.how.MemoryBytes, autoMemory, "memory limit ("+autoMemoryDoc+
+		"); beyond it DuckDB spills to disk, and fewer large tasks run at once")
 }
 
 // declareScenario declares the flags of commands that use a scenario of the lake.
 func (r *runFlags) declareScenario(f *pflag.FlagSet) {
-	f.StringVar(&r.scenario, "scenario", "", "scenario: its name, its id or the beginning of the id; default: the one "+
-		"last worked on")
+	f.StringVar(&r.scenario, "scenario", "", "scenario: its name, its id or the beginning of the id; default: "+
+		"the one last worked on")
 }
 
 // variant returns the variant that the flags select.
@@ -338,7 +343,8 @@ func (r *runFlags) estimatorError() error {
 		all = append([]string{auto}, all...)
 	}
 	last := len(all) - 1
-	return usagef("--estimator: no estimator %q: must be %s or %s", r.estimator, strings.Join(all[:last], ", "), all[last])
+	return usagef("--estimator: no estimator %q: must be %s or %s", r.estimator, strings.Join(all[:last], ", "),
+		all[last])
 }
 
 // settings returns the settings of the estimate. Files and caches that it opens are closed when the command
@@ -362,7 +368,8 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 	if !r.cached || r.cache == "off" {
 		return o, nil
 	}
-	if _, none := os.Stat(o.Lake); none != nil { // a command that fails its checks leaves no empty lake
+	_, none := os.Stat(o.Lake)
+	if none != nil { // a command that fails its checks leaves no empty lake
 		e.closers.add(func() {
 			_ = os.Remove(lake.CachePath(o.Lake)) // fails if it holds results
 			_ = os.Remove(o.Lake)

@@ -116,7 +116,8 @@ func main() {
 	// -f) ends the process without a message. If they are ignored, the write returns an error.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	debug.SetTraceback("none")   // a panic of a goroutine shows its message only; --log-level debug shows the trace
+	// a panic of a goroutine shows its message only; --log-level debug shows the trace
+	debug.SetTraceback("none")
 	e := newEnv(standardOutput(), os.Stderr)
 	e.logs.terminal = term.IsTerminal(int(os.Stderr.Fd()))
 	code := e.endWithin(ctx, interruptGrace, func() int { return e.main(ctx, os.Args[1:]) })
@@ -147,7 +148,8 @@ func (e *env) endWithin(ctx context.Context, grace time.Duration, work func() in
 // main runs one command line and returns the exit code.
 func (e *env) main(ctx context.Context, args []string) (code int) {
 	defer func() {
-		if fault := recover(); fault != nil {
+		fault := recover()
+		if fault != nil {
 			code = e.internalError(fault, debug.Stack())
 		}
 	}()

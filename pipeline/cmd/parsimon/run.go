@@ -39,19 +39,20 @@ func (v *runVerb) declare(f *pflag.FlagSet) {
 	v.how.declareLake(v.env, f)
 	v.input.declare(f)
 	v.how.declareEstimate(f)
-	v.how.defaultAuto(f, "exact if it takes a minute or at most twice as long as flow, or, up to --exact-limit, if two "+
-		"passes of flow are not accurate enough; else flow")
+	v.how.defaultAuto(f, "exact if it takes a minute or at most twice as long as flow, or, up to "+
+		"--exact-limit, if two passes of flow are not accurate enough; else flow")
 	group(f, estimatorGroup, func() {
-		f.StringVar(&v.startsFrom, "starts-from", "", "exact: if flows wait for others, simulate the whole network first, "+
-			"and estimate the flows with the starts that it found")
-		f.BoolVar(&v.exact, "exact", false, "also simulate the whole network, and compare the estimate with it (slow)")
+		f.StringVar(&v.startsFrom, "starts-from", "", "exact: if flows wait for others, simulate the whole "+
+			"network first, and estimate the flows with the starts that it found")
+		f.BoolVar(&v.exact, "exact", false, "also simulate the whole network, and compare the estimate with it "+
+			"(slow)")
 	})
 	group(f, machineGroup, func() {
 		v.how.declareKeep(f)
-		f.BoolVar(&v.forecast, "dry-run", false, "only predict what the run takes, and which estimator it chooses; this "+
-			"generates and routes the flows, and writes nothing into the lake")
-		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time for; default: "+
-			"those of this machine")
+		f.BoolVar(&v.forecast, "dry-run", false, "only predict what the run takes, and which estimator it "+
+			"chooses; this generates and routes the flows, and writes nothing into the lake")
+		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time for; "+
+			"default: those of this machine")
 		needs(f, "dry-run", "cores")
 	})
 	group(f, "Answer", func() {
@@ -169,7 +170,8 @@ func (v *runVerb) results(
 }
 
 // begin opens a scenario for an estimate from its beginning.
-func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Estimation, error) {
+func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []string) (*pipeline.Estimation,
+	error) {
 	sc, err := s.load(ctx, e, args)
 	if err == nil {
 		err = s.check(ctx, sc, r, args) // before the settings, which may make a cache
@@ -183,7 +185,8 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []st
 	}
 	run, err := e.open(pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings))
 	if err == nil {
-		if _, note, _ := pipeline.ResolveNoted(run.Lake, sc.Name, false); note != "" {
+		_, note, _ := pipeline.ResolveNoted(run.Lake, sc.Name, false)
+		if note != "" {
 			o.Log.Info().Msg(note)
 		}
 		for _, note := range sc.TopologyNotes() {

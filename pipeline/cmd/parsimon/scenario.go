@@ -156,7 +156,8 @@ func declareSettings(f *pflag.FlagSet, to *[]scenario.Setting, flags []settingFl
 func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 	var flags []string
 	for _, given := range s.settings {
-		key, of := key+".", given.FullKey()+"."
+		key := key + "."
+		of := given.FullKey() + "."
 		if !strings.HasPrefix(of, key) && !strings.HasPrefix(key, of) {
 			continue
 		}

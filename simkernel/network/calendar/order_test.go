@@ -8,8 +8,8 @@ import (
 	"parsimon/simkernel"
 )
 
-// A calendar yields each arrival in the window of its time, and each port at the time of its check, regardless
-// of the order in which they were inserted. A lost arrival is a lost packet.
+// A calendar yields each arrival in the window of its time, and each port at the time of its check,
+// regardless of the order in which they were inserted. A lost arrival is a lost packet.
 func TestCalendarYieldsEverythingInItsWindow(t *testing.T) {
 	const lengthPS, ports = 1000, 130
 	for seed := range uint64(20) {

@@ -31,7 +31,8 @@ func TestBursts(t *testing.T) {
 			}
 		}
 		mean := float64(lossPS) / float64(bursts) / 1000 // of exponential lengths, as their standard deviation
-		if far := math.Abs(mean-meanNS) * math.Sqrt(float64(bursts)) / meanNS; far > 5 {
+		far := math.Abs(mean-meanNS) * math.Sqrt(float64(bursts)) / meanNS
+		if far > 5 {
 			t.Errorf("seed %d: bursts last %v ns on average, %v standard errors off", seed, mean, far)
 		}
 		got := float64(lossPS) / float64(allPS)

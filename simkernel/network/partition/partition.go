@@ -215,7 +215,8 @@ func (d *division) choose(g *graph, group int32, limit float64) int32 {
 		if load+g.work[group] > limit {
 			continue
 		}
-		if best == unassigned || share[domain] > share[best] || share[domain] == share[best] && load < d.load[best] {
+		if best == unassigned || share[domain] > share[best] || share[domain] == share[best] &&
+			load < d.load[best] {
 			best = domain
 		}
 	}

@@ -37,7 +37,8 @@ func TestEveryDomainHasNodesAndHostsTheirSwitch(t *testing.T) {
 		for _, domain := range of {
 			seen[domain] = true
 		}
-		if len(of) != len(hosts) || len(seen) > domains || int(slices.Max(of)) != len(seen)-1 || slices.Min(of) != 0 {
+		if len(of) != len(hosts) || len(seen) > domains || int(slices.Max(of)) != len(seen)-1 ||
+			slices.Min(of) != 0 {
 			t.Fatalf("seed %d, %d domains: %v", seed, domains, of)
 		}
 		for host, toSwitch := range first {

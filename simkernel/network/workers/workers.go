@@ -27,19 +27,22 @@ const (
 	// LeastWork is how many items a domain has in a step, at least, if several workers simulate the domains.
 	LeastWork = 32
 
-	idleWork      = 4                      // items in a step: with less, an epoch is one step
-	epochWork     = 20_000                 // items of an epoch, for each worker
-	epochSteps    = 64                     // at most
-	balanceEvery  = 20 * epochWork         // items
-	unbalanced    = 1.1                    // most work of a worker over the mean, to redistribute domains
-	looksAtOnce   = 128                    // checks for work before a worker takes the last domain of another one
+	idleWork     = 4              // items in a step: with less, an epoch is one step
+	epochWork    = 20_000         // items of an epoch, for each worker
+	epochSteps   = 64             // at most
+	balanceEvery = 20 * epochWork // items
+	unbalanced   = 1.1            // most work of a worker over the mean, to redistribute domains
+	// checks for work before a worker takes the last domain of another one
+	looksAtOnce   = 128
 	spinFor       = 200 * time.Microsecond // before a waiting worker sleeps
 	progressEvery = 1 << 18                // items
 	trialFor      = 15 * time.Millisecond  // a period: several time slices of an operating system
 	trialsBetween = 4                      // periods, at least
 	trialCost     = 0.005                  // maximum share of the time that trials take
-	leastGain     = 0.05                   // logarithm of the ratio of two rates that changes the number of workers
-	mostGain      = 0.25                   // limit of what one trial counts: another process may have used its core
+	// logarithm of the ratio of two rates that changes the number of workers
+	leastGain = 0.05
+	// limit of what one trial counts: another process may have used its core
+	mostGain = 0.25
 )
 
 // A Domain is a part of a network. One worker simulates it at a time.

@@ -237,7 +237,8 @@ func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 func TestIntervalsOfTrafficThatMoves(t *testing.T) {
 	var records []testRecord
 	for minute := range 60 {
-		r := testRecord{dst: 1, start: float64(60 * minute), end: float64(60*minute + 59), resolution: 1, bytes: 600}
+		r := testRecord{dst: 1, start: float64(60 * minute), end: float64(60*minute + 59), resolution: 1,
+			bytes: 600}
 		r.observer = "a"
 		if minute >= 30 {
 			r.observer = "b"
@@ -263,7 +264,8 @@ func TestIntervalsOfRepeatedRecords(t *testing.T) {
 	var records []testRecord
 	for minute := range 10 {
 		records = append(records, testRecord{
-			dst: 1, start: float64(60 * minute), end: float64(60*minute + 59), resolution: 1, bytes: int64(100 + minute),
+			dst: 1, start: float64(60 * minute), end: float64(60*minute + 59), resolution: 1,
+			bytes: int64(100 + minute),
 		})
 	}
 	m := mergeAll(t, sourceOf(1, records[:7]), sourceOf(2, records[4:]))

@@ -101,7 +101,8 @@ func FuzzReadsWhatJSONReads(f *testing.F) {
 		for i, keys := range wanted {
 			want := ""
 			for _, k := range keys {
-				if v := object[k]; v != nil && want == "" {
+				v := object[k]
+				if v != nil && want == "" {
 					want = fmt.Sprint(v)
 				}
 			}

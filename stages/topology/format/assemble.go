@@ -102,9 +102,10 @@ type assembler struct {
 	bothEnds bool              // every cable must be listed from both ends
 	ports    map[end][]*cable  // by port: the cables that end there
 	spelling map[string]string // by the name of a device in lower case: its only spelling
-	bare     map[string]string // the same by the name without its domain; empty if several have it; nil until needed
-	lags     []*cable          // link aggregation groups
-	leaves   map[string]int    // by device: its neighbors with one cable; nil until it is needed
+	// the same by the name without its domain; empty if several have it; nil until needed
+	bare   map[string]string
+	lags   []*cable       // link aggregation groups
+	leaves map[string]int // by device: its neighbors with one cable; nil until it is needed
 }
 
 // managementPort matches management ports of switches. It applies only to devices with several ports that
@@ -115,7 +116,8 @@ var managementPort, switchPort = regexp.MustCompile(`(?i)^(eth0|em0|vme)$`),
 	)
 
 func (s *assembler) exclude() {
-	cut, management := map[[2]end]bool{}, s.managementCables()
+	cut := map[[2]end]bool{}
+	management := s.managementCables()
 	s.devices = slices.DeleteFunc(s.devices, func(v device) bool { return s.excluded(v.name) })
 	s.all = slices.DeleteFunc(s.all, func(v listing) bool {
 		if s.excluded(v.a.device) || s.excluded(v.b.device) {
@@ -138,7 +140,9 @@ func (s *assembler) exclude() {
 // neighbor. A device with two cables to the same neighbor, or one that is known to be a host, is not a
 // switch.
 func (s *assembler) managementCables() map[[2]end]string {
-	seen, others, data := map[end]bool{}, map[string]int{}, map[[2]string]bool{}
+	seen := map[end]bool{}
+	others := map[string]int{}
+	data := map[[2]string]bool{}
 	for _, v := range s.all {
 		for i, e := range v.ends() {
 			if !seen[e] && switchPort.MatchString(e.port) && !nicName.MatchString(e.port) {
@@ -150,7 +154,8 @@ func (s *assembler) managementCables() map[[2]end]string {
 				!managementPort.MatchString(e.port) // the first has a cable to the second elsewhere
 		}
 	}
-	management, hosts := map[[2]end]string{}, sync.OnceValue(s.statedHosts)
+	management := map[[2]end]string{}
+	hosts := sync.OnceValue(s.statedHosts)
 	for _, v := range s.all {
 		if s.excluded(v.a.device) || s.excluded(v.b.device) {
 			continue
@@ -229,7 +234,8 @@ func (s *assembler) findStyle() {
 	for i := range s.all {
 		lists[stem(s.all[i].a.device)] = true
 	}
-	twice, between := 0, 0
+	twice := 0
+	between := 0
 	for _, c := range s.cables {
 		if slices.ContainsFunc(c.seen, func(v *listing) bool { return v.a != c.a }) {
 			twice++
@@ -315,7 +321,8 @@ func (s *assembler) joinReports() {
 		if !c.oneSided {
 			continue
 		}
-		from, to := [2]string{c.a.device, c.b.device}, [2]string{c.b.device, c.a.device}
+		from := [2]string{c.a.device, c.b.device}
+		to := [2]string{c.b.device, c.a.device}
 		if len(waiting[to]) == 0 {
 			waiting[from] = append(waiting[from], c)
 			continue
@@ -331,7 +338,8 @@ func (s *assembler) joinReports() {
 		for _, v := range first.seen {
 			v.b = c.a
 		}
-		first.b, first.oneSided = c.a, false
+		first.b = c.a
+		first.oneSided = false
 		first.seen = append(first.seen, c.seen...)
 		joined[c] = true
 	}
@@ -485,7 +493,8 @@ func (s *assembler) takeSpeed(c *cable, v *listing) {
 // checkSpeed compares the speed of a cable with the names of its ports, and reports a cable that has no speed
 // in the list.
 func (s *assembler) checkSpeed(c *cable) {
-	bps, named := c.BandwidthBps, s.named(c)
+	bps := c.BandwidthBps
+	named := s.named(c)
 	if min(bps, named) > 0 && (bps > 100*named || named > 100*bps) {
 		s.fault(
 			c.at,
@@ -535,13 +544,15 @@ func (s *assembler) ofThisCable(c *cable) string {
 
 // countLeaves counts, for each device, its neighbors that have no other cable.
 func (s *assembler) countLeaves() map[string]int {
-	cables, leaves := map[string]int{}, map[string]int{}
+	cables := map[string]int{}
+	leaves := map[string]int{}
 	for i := range s.all {
 		cables[s.all[i].a.device]++
 		cables[s.all[i].b.device]++
 	}
 	for i := range s.all {
-		a, b := s.all[i].a.device, s.all[i].b.device
+		a := s.all[i].a.device
+		b := s.all[i].b.device
 		if cables[a] == 1 {
 			leaves[b]++
 		}
@@ -555,7 +566,8 @@ func (s *assembler) countLeaves() map[string]int {
 // named returns the speed that the names of the cable's ports imply, in bps. It is the lower of two, and 0 if
 // neither name implies one.
 func (s *assembler) named(c *cable) int64 {
-	a, b := portSpeed(c.a.port)/s.share(c, c.a), portSpeed(c.b.port)/s.share(c, c.b)
+	a := portSpeed(c.a.port) / s.share(c, c.a)
+	b := portSpeed(c.b.port) / s.share(c, c.b)
 	if min(a, b) == 0 {
 		return max(a, b)
 	}
@@ -634,7 +646,8 @@ func (s *assembler) build() {
 		s.addNode(topology.Node{ID: ids[i], Name: name, Kind: v.kind, Pod: p.pod[i], Rack: p.rack[i]}, v.at)
 	}
 	for i, c := range s.cables {
-		c.A, c.B = ids[p.ends[i][0]], ids[p.ends[i][1]]
+		c.A = ids[p.ends[i][0]]
+		c.B = ids[p.ends[i][1]]
 		c.BandwidthBps = cmp.Or(c.BandwidthBps, simkernel.MinBps) // an unknown one is a fault already
 		s.draft.cables = append(s.draft.cables, c.draftCable)
 	}

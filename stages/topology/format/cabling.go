@@ -21,18 +21,21 @@ var (
 	cablingPortB = &column{several: true, names: []string{
 		"port_b", "b_port", "side_b_name", "interface_b", "termination_b", "b_interface", "dst_port",
 		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
-		"remote_interface", "neighbor_port", "interface2", "port2", "endport", "end_port", "peerifname", "peer_ifname",
+		"remote_interface", "neighbor_port", "interface2", "port2", "endport", "end_port", "peerifname",
+		"peer_ifname",
 	}}
 	cablingDeviceA = &column{several: true, names: []string{
 		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
 		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
-		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a", "startdevice", "start_device",
+		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a", "startdevice",
+		"start_device",
 	}}
 	cablingDeviceB = &column{several: true, names: []string{
 		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
 		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
 		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
-		"switch_b", "end_b", "b_end", "endpoint_b", "side_b", "enddevice", "end_device", "peerhostname", "peer_hostname",
+		"switch_b", "end_b", "b_end", "endpoint_b", "side_b", "enddevice", "end_device", "peerhostname",
+		"peer_hostname",
 	}}
 	cablingSpeed = &column{
 		names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",
@@ -137,8 +140,10 @@ func (r *cablingReader) chooseColumns() bool {
 	}
 	if r.header(r.deviceA)+r.header(r.deviceB) == "" && r.header(r.portA) != "" && r.header(r.portB) != "" {
 		r.inPorts = true
-		r.deviceA, r.deviceB = r.portA, r.portB
-		r.portA, r.portB = &column{}, &column{}
+		r.deviceA = r.portA
+		r.deviceB = r.portB
+		r.portA = &column{}
+		r.portB = &column{}
 	}
 	missing := slices.DeleteFunc(
 		[]*column{r.deviceA, r.deviceB},
@@ -196,7 +201,8 @@ func (r *cablingReader) ends(i int, device, port *column) []end {
 // row reads one row. The row is one listing or more, or is omitted and counted, or is a fault.
 func (r *cablingReader) row(i int) {
 	at := r.place(i)
-	near, far := r.ends(i, r.deviceA, r.portA), r.ends(i, r.deviceB, r.portB)
+	near := r.ends(i, r.deviceA, r.portA)
+	far := r.ends(i, r.deviceB, r.portB)
 	types := []string{r.cell(i, cablingTypeA), r.cell(i, cablingTypeB)}
 	kind := otherNetwork(types[0]+" "+types[1]+" "+r.cell(i, cablingMedium), near[0].port, far[0].port)
 	if kind != "" {
@@ -306,7 +312,8 @@ func (r *cablingReader) add(s listedCable, near, far []end) {
 	}
 	for k := range n {
 		c := s
-		c.a, c.b = near[min(k, len(near)-1)], far[min(k, len(far)-1)]
+		c.a = near[min(k, len(near)-1)]
+		c.b = far[min(k, len(far)-1)]
 		if c.a.device == "" || c.b.device == "" {
 			r.fault(s.at, topology.FaultFormat, "names no device at one end")
 			continue
@@ -380,7 +387,8 @@ func (r *cablingReader) speed(i int, at place) (bps int64, lanes int) {
 
 // delay returns the propagation delay of a row in ns, or -1 if it has none or is invalid.
 func (r *cablingReader) delay(i int, at place) int64 {
-	text, length := r.cell(i, cablingDelay), r.cell(i, cablingLength)
+	text := r.cell(i, cablingDelay)
+	length := r.cell(i, cablingLength)
 	var ns int64
 	var err error
 	switch {

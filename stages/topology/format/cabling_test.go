@@ -79,13 +79,18 @@ func TestCablingList(t *testing.T) {
 	}
 	n := l.Network
 	for id, want := range map[int32]topology.Node{
-		0: {ID: 0, Name: "web01", Kind: topology.KindHost, Pod: -1, Rack: 0}, 11: {ID: 11, Name: "web12", Kind: topology.KindHost, Pod: -1, Rack: 3}, 12: {ID: 12, Name: "leaf1", Kind: topology.KindTor, Pod: -1, Rack: 0}, 17: {ID: 17, Name: "spine2", Kind: topology.KindSpine, Pod: -1, Rack: -1},
+		0:  {ID: 0, Name: "web01", Kind: topology.KindHost, Pod: -1, Rack: 0},
+		11: {ID: 11, Name: "web12", Kind: topology.KindHost, Pod: -1, Rack: 3},
+		12: {ID: 12, Name: "leaf1", Kind: topology.KindTor, Pod: -1, Rack: 0},
+		17: {ID: 17, Name: "spine2", Kind: topology.KindSpine, Pod: -1, Rack: -1},
 	} {
-		if v, _ := n.Node(id); v != want {
+		v, _ := n.Node(id)
+		if v != want {
 			t.Errorf("node %+v, want %+v", v, want)
 		}
 	}
-	if k := n.Links[0]; k.BandwidthBps != 25e9 || k.DelayNS != 15 || k.Src != 0 || k.Dst != 12 {
+	k := n.Links[0]
+	if k.BandwidthBps != 25e9 || k.DelayNS != 15 || k.Src != 0 || k.Dst != 12 {
 		t.Errorf("link 0 is %+v", k)
 	}
 	wantNotes(
@@ -132,7 +137,8 @@ func TestCablingSpeedsInKbps(t *testing.T) {
 		"2 format h1:eno1 – sw1:Gi1/0/1 has 1 Tbps by its speed and 1 Gbps by the name of a port",
 		"3 format h2:eno1 – sw1:Te1/1/1 has 10 Mbps by its speed and 10 Gbps by the name of a port")
 	l := loadText(t, "c.csv", "a,port_a,b,port_b,Speed (Kbps)\n"+rows, Options{})
-	if wantFaults(t, l); l.Network.Links[0].BandwidthBps != 1e9 || l.Network.Links[2].BandwidthBps != 1e10 {
+	wantFaults(t, l)
+	if l.Network.Links[0].BandwidthBps != 1e9 || l.Network.Links[2].BandwidthBps != 1e10 {
 		t.Errorf("%+v", l.Network.Links)
 	}
 }
@@ -154,7 +160,8 @@ func TestCablingRepairs(t *testing.T) {
 		{"shared port", "s1,p2,s3,p1,10G\ns2,p7,s3,p2,10G\n", topology.FaultSharedPort, "5 shared-port", 5, 40e9},
 		{"self-loop", "s1,p8,s1,p9,40G\n", topology.FaultSelfLoop, "5 self-loop", 3, 40e9},
 		{"island", "h8,e,s8,p1,10G\n", topology.FaultIsland, "5 island", 3, 40e9},
-		{"similar names", "S1,p5,s3,p1,10G\ns2,p7,s3,p2,10G\n", topology.FaultSimilarNames, "5 similar-names", 5, 40e9},
+		{"similar names", "S1,p5,s3,p1,10G\ns2,p7,s3,p2,10G\n", topology.FaultSimilarNames, "5 similar-names", 5,
+			40e9},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := strings.NewReplacer("pa", "port_a", "pb", "port_b").Replace(header) + base + c.rows
@@ -165,13 +172,15 @@ func TestCablingRepairs(t *testing.T) {
 			l := loadText(t, "c.csv", text, o)
 			wantFaults(t, l)
 			wantNotes(t, l, "pattern stro* matches no device")
-			if guessed := loadText(t, "c.csv", text, Options{}); c.name != "island" { // which is found of the hosts
+			guessed := loadText(t, "c.csv", text, Options{})
+			if c.name != "island" { // which is found of the hosts
 				wantNotes(t, guessed, "a guess that the faults below disturb")
 			}
 			if l.Cables != c.cables || l.Repaired[c.repair] != 1 {
 				t.Errorf("%d cables, repaired %v", l.Cables, l.Repaired)
 			}
-			if bps := bandwidth(t, l, "s1:s2"); bps != c.bps {
+			bps := bandwidth(t, l, "s1:s2")
+			if bps != c.bps {
 				t.Errorf("s1 – s2 has %d bps, want %d", bps, c.bps)
 			}
 		})
@@ -242,7 +251,8 @@ func TestCablingOfNeighbors(t *testing.T) {
 func TestCablingOfSilentServers(t *testing.T) {
 	list := "a,port_a,b,port_b,speed\nleaf1,1,h1,e,25G\nleaf1,2,h2,e,25G\nleaf1,3,h3,e,25G\nleaf2,1,h4,e,25G\nleaf2,2,h5,e,25G\n" +
 		"leaf1,49,spine,1,100G\nspine,1,leaf1,49,100G\nleaf2,49,spine,2,100G\n"
-	if l := loadText(t, "cables.csv", list+"spine,2,leaf2,49,100G\n", Options{}); len(l.Faults) > 0 ||
+	l := loadText(t, "cables.csv", list+"spine,2,leaf2,49,100G\n", Options{})
+	if len(l.Faults) > 0 ||
 		l.Cables != 7 {
 		t.Errorf("%d cables, want 7; faults %v", l.Cables, l.Faults)
 	}
@@ -256,11 +266,13 @@ func TestCablingOfSilentServers(t *testing.T) {
 func TestCablingWithoutPorts(t *testing.T) {
 	text := "source,target,bandwidth\nh1,s1,10G\nh2,s1,10000\nh2,s1,10G\n"
 	wantFaults(t, loadText(t, "c.csv", text, Options{}), "4 doubled without ports")
-	for kind, bps := range map[topology.FaultKind]int64{topology.FaultDoubled: 10e9, topology.FaultParallel: 20e9} {
+	for kind, bps := range map[topology.FaultKind]int64{topology.FaultDoubled: 10e9,
+		topology.FaultParallel: 20e9} {
 		l := loadText(t, "c.csv", text, Options{Repair: []topology.FaultKind{kind}})
 		wantFaults(t, l)
 		wantNotes(t, l, "1 row with a plain number, read as Mbps")
-		if got := bandwidth(t, l, "h2:s1"); got != bps {
+		got := bandwidth(t, l, "h2:s1")
+		if got != bps {
 			t.Errorf("%s: %d bps, want %d", kind, got, bps)
 		}
 	}
@@ -292,7 +304,8 @@ func TestCablingNetBox(t *testing.T) {
 		"planned: 1 cable",
 	)
 	for link, want := range map[int][2]int64{0: {10e9, 10}, 4: {10e9, 15}, 6: {100e9, 600}} {
-		if k := l.Network.Links[link]; k.BandwidthBps != want[0] || k.DelayNS != want[1] {
+		k := l.Network.Links[link]
+		if k.BandwidthBps != want[0] || k.DelayNS != want[1] {
 			t.Errorf("link %d: %d bps, %d ns, want %v", link, k.BandwidthBps, k.DelayNS, want)
 		}
 	}
@@ -314,8 +327,12 @@ func TestCablingNodeList(t *testing.T) {
 	l := loadText(t, "c.csv", text, Options{NodeList: nodes})
 	wantFaults(t, l)
 	wantNotes(t, l, "1 device listed without a cable")
-	for _, want := range []topology.Node{{ID: 0, Name: "x1", Kind: topology.KindHost, Pod: 0, Rack: 1}, {ID: 1, Name: "x2", Kind: topology.KindHost, Pod: 0, Rack: 0}, {ID: 2, Name: "c1", Kind: topology.KindSpine, Pod: -1, Rack: -1}, {ID: 3, Name: "t1", Kind: topology.KindTor, Pod: 0, Rack: 0}} {
-		if v, _ := l.Network.Node(want.ID); v != want {
+	for _, want := range []topology.Node{{ID: 0, Name: "x1", Kind: topology.KindHost, Pod: 0, Rack: 1},
+		{ID: 1, Name: "x2", Kind: topology.KindHost, Pod: 0, Rack: 0},
+		{ID: 2, Name: "c1", Kind: topology.KindSpine, Pod: -1, Rack: -1},
+		{ID: 3, Name: "t1", Kind: topology.KindTor, Pod: 0, Rack: 0}} {
+		v, _ := l.Network.Node(want.ID)
+		if v != want {
 			t.Errorf("node %+v, want %+v", v, want)
 		}
 	}
@@ -346,7 +363,8 @@ func TestCablingSpellings(t *testing.T) {
 	)
 	wantFaults(t, l)
 	n := l.Network
-	if v, _ := n.Node(100); v.Kind != topology.KindTor || v.Name != "tor 100" {
+	v, _ := n.Node(100)
+	if v.Kind != topology.KindTor || v.Name != "tor 100" {
 		t.Errorf("node 100 is %+v", v)
 	}
 	if n.Links[0].DelayNS != 1500 || n.Links[0].BandwidthBps != 25e9 || !n.Links[2].Failed ||
@@ -399,8 +417,10 @@ func TestCablingMultiHomed(t *testing.T) {
 		{"db1,,t1,\ndb1,,t2,\ndb2,,t1,\ndb2,,t2,\nt1,,t2,\n", 2},                                      // a word
 		{"x1,eth0,a1,p1\nx1,eth1,a2,p1\nx2,eth0,a1,p2\nx2,eth1,a2,p2\na1,p9,s1,p1\na2,p9,s1,p2\n", 2}, // ports
 		{"h1,e,t1,p1\nh2,e,t2,p1\nt1,p2,sw1,e1\nt2,p2,sw1,e2\nt1,p3,sw2,e1\nt2,p3,sw2,e2\n", 2},       // switches
-		{"h1,e,t1,p1\nh2,e,t2,p1\nt1,p2,t2,p2\nwan1,e0,t1,p9\n", 2},                                   // a router with one cable
-		{"web1,eth0,web2,eth0\nh1,e,web1,eth1\nh2,e,web2,eth2\n", 2},                                  // routers in spite of their names
+		// a router with one cable
+		{"h1,e,t1,p1\nh2,e,t2,p1\nt1,p2,t2,p2\nwan1,e0,t1,p9\n", 2},
+		// routers in spite of their names
+		{"web1,eth0,web2,eth0\nh1,e,web1,eth1\nh2,e,web2,eth2\n", 2},
 	} {
 		l := loadText(
 			t,
@@ -429,7 +449,8 @@ func TestCablingParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFaults(t, l, "3 self-loop")
-	if text := l.Faults[0].Error(); !strings.Contains(text, "cables.parquet: row 3: ") {
+	text := l.Faults[0].Error()
+	if !strings.Contains(text, "cables.parquet: row 3: ") {
 		t.Error(text)
 	}
 	l, err = Load(file, Options{Repair: []topology.FaultKind{topology.FaultSelfLoop}})
@@ -464,7 +485,8 @@ func TestCablingPods(t *testing.T) {
 	wantFaults(t, l)
 	for i, v := range l.Network.Nodes {
 		w := want.Nodes[i]
-		if w.Name = v.Name; v != w {
+		w.Name = v.Name
+		if v != w {
 			t.Errorf("node %+v, want %+v", v, w)
 		}
 	}

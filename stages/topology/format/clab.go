@@ -96,7 +96,8 @@ func (d *draft) clabLink(s *listings, link tree.Field, known map[string]bool) {
 	v := listing{at: lineOf(link), delayNS: -1}
 	for k, to := range []*end{&v.a, &v.b} {
 		f := ends[k]
-		node, port := f.Value.Get("node").Scalar(), f.Value.Get("interface").Scalar()
+		node := f.Value.Get("node").Scalar()
+		port := f.Value.Get("interface").Scalar()
 		if f.Value.Kind != tree.Object {
 			text := f.Value.Scalar()
 			for _, outside := range clabOutside {

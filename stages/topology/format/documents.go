@@ -235,7 +235,8 @@ func graphCable(f tree.Field, c topology.Cable, ids map[string]int32) (topology.
 	case c.BandwidthBps == 0:
 		return c, f.Failf("has no bandwidth")
 	}
-	c.A, c.B = from, to
+	c.A = from
+	c.B = to
 	return c, nil
 }
 

@@ -241,7 +241,8 @@ func (d *draft) finish() *topology.Network {
 		return nil
 	}
 	for i, c := range d.cables {
-		n.Links[2*i].Failed, n.Links[2*i+1].Failed = c.failed, c.failed
+		n.Links[2*i].Failed = c.failed
+		n.Links[2*i+1].Failed = c.failed
 		if c.ports != (topology.Ports{}) {
 			n.SetPorts(i, c.ports)
 		}
@@ -254,7 +255,9 @@ func (d *draft) finish() *topology.Network {
 func (d *draft) excluded(device string) (is bool) {
 	for _, p := range d.o.Exclude {
 		if topology.MatchPattern(p, device) {
-			is, d.matched[p], d.gone[device] = true, true, true
+			is = true
+			d.matched[p] = true
+			d.gone[device] = true
 		}
 	}
 	return is
@@ -319,7 +322,8 @@ func joined(n int, pairs [][2]int32) []int32 {
 		return i
 	}
 	for _, p := range pairs {
-		a, b := lowest(p[0]), lowest(p[1])
+		a := lowest(p[0])
+		b := lowest(p[1])
 		of[max(a, b)] = min(a, b)
 	}
 	for i := range of {
@@ -399,7 +403,8 @@ func (d *draft) islands() (list [][]int) {
 			cables = append(cables, [2]int32{a, b})
 		}
 	}
-	lowest, number := joined(len(d.nodes), cables), numbering[int32]{}
+	lowest := joined(len(d.nodes), cables)
+	number := numbering[int32]{}
 	for i, v := range d.nodes {
 		k := number.of(lowest[at[v.ID]]) // if two nodes have one id, the cables belong to the last
 		if int(k) == len(list) {
@@ -418,7 +423,8 @@ func (d *draft) dropNodes(drop map[int32]bool) {
 			kept++
 		}
 	}
-	d.nodes, d.nodeAt = d.nodes[:kept], d.nodeAt[:kept]
+	d.nodes = d.nodes[:kept]
+	d.nodeAt = d.nodeAt[:kept]
 	d.cables = slices.DeleteFunc(d.cables, func(c draftCable) bool { return drop[c.A] || drop[c.B] })
 }
 

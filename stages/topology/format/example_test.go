@@ -21,7 +21,8 @@ func ExampleLoadData() {
 	for _, f := range l.Faults {
 		fmt.Println(f)
 	}
-	l, _ = format.LoadData("cables.csv", []byte(exampleCables), format.Options{Repair: []topology.FaultKind{topology.FaultDoubled}})
+	l, _ = format.LoadData("cables.csv", []byte(exampleCables),
+		format.Options{Repair: []topology.FaultKind{topology.FaultDoubled}})
 	fmt.Println(l.Hosts, "hosts,", l.Switches, "switches,", l.Cables, "cables")
 	fmt.Println(l.Notes[2])
 	// Output:

@@ -74,7 +74,8 @@ func TestTopologyJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := n.Node(1); v != (topology.Node{ID: 1, Name: "pod0-rack0-host1", Kind: topology.KindHost, Pod: 0, Rack: 0}) {
+	v, _ := n.Node(1)
+	if v != (topology.Node{ID: 1, Name: "pod0-rack0-host1", Kind: topology.KindHost, Pod: 0, Rack: 0}) {
 		t.Errorf("node 1 is %+v", v)
 	}
 	plain := `{"nodes": [{"id": 0, "kind": "Host", "name": "web"}, {"id": 5, "kind": "Switch"}], "links": [{"a": 0, "b": 5, "bandwidth": 1000000, "delay": 0}]}`
@@ -103,7 +104,8 @@ func TestTopologyJSON(t *testing.T) {
 		{tinyJSON, tinyJSON[:len(tinyJSON)/2], "the file ends too early"},
 	} {
 		bad := strings.Replace(tinyJSON, c.old, c.new, 1)
-		if _, err := parseJSON("tiny.json", []byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "tiny.json") ||
+		if _, err := parseJSON("tiny.json", []byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "tiny.json") ||
 			strings.Contains(err.Error(), "Go ") ||
 			strings.Contains(err.Error(), " json:") ||
 			strings.Contains(err.Error(), "struct") ||
@@ -149,11 +151,13 @@ func TestTopologyCSV(t *testing.T) {
 
 	for _, c := range []struct{ nodes, links, want string }{
 		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,1e9,0\n", "links.csv: line 2: bandwidth_bps is \"1e9\""},
-		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n\n0,3,1000000,0\n", "links.csv: line 3: cable 0:3: no node has the id 3"},
+		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n\n0,3,1000000,0\n",
+			"links.csv: line 3: cable 0:3: no node has the id 3"},
 		{tinyNodes, "a,b,delay_ns\n0,2,0\n", "links.csv: line 1: has no column bandwidth_bps"},
 		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,1000000,0\n2,0,2000000,0\n", "line 3: the link 2 → 0 differs"},
 		{tinyNodes, "a,b,bandwidth_bps,delay_ns\n0,2,1000000,0,4\n", "line 2: has 5 columns, the header has 4"},
-		{"node_id,kind\n0,host\n0,tor\n", "a,b,bandwidth_bps,delay_ns\n", "nodes.csv: line 3: node 0 is listed twice"},
+		{"node_id,kind\n0,host\n0,tor\n", "a,b,bandwidth_bps,delay_ns\n",
+			"nodes.csv: line 3: node 0 is listed twice"},
 		{"node_id\n0\n", "a,b,bandwidth_bps,delay_ns\n", "nodes.csv: line 1: has no column kind"},
 		{"", "a,b\n", "nodes.csv: line 1: is empty"},
 	} {

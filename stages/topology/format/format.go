@@ -37,8 +37,9 @@ import (
 // content become faults of the draft.
 var readers = map[string]func(d *draft){
 	"tables": (*draft).readTables, "cabling": readCabling, "sonic": readSONiC, "yaml": (*draft).readYAML,
-	"batfish": (*draft).readBatfish, "json": (*draft).readJSON, "containerlab": readClab, "minigraph": readMinigraph,
-	"suzieq": readSuzieQ, "ns3": readNS3, "htsim": readHtsim, "graphml": readGraphML, "gml": readGML,
+	"batfish": (*draft).readBatfish, "json": (*draft).readJSON, "containerlab": readClab,
+	"minigraph": readMinigraph,
+	"suzieq":    readSuzieQ, "ns3": readNS3, "htsim": readHtsim, "graphml": readGraphML, "gml": readGML,
 }
 
 // formatNames has the names of the formats, the most common first.
@@ -187,13 +188,15 @@ func load(s *source, o *Options) (*Loaded, error) {
 		return nil, errors.Join(s.err, s.unknownFormat())
 	}
 	d := newDraft(s, o)
-	if readers[name](d); s.err != nil {
+	readers[name](d)
+	if s.err != nil {
 		return nil, fmt.Errorf("topology: %w", s.err)
 	}
 	d.Format = name
 	d.checkNames()
 	var delays []string
-	if d.Network = d.finish(); d.Network != nil {
+	d.Network = d.finish()
+	if d.Network != nil {
 		var err error
 		if delays, err = d.Network.SetDelays(o.Delays); err != nil {
 			return nil, fmt.Errorf("topology %s: %w", s.path, err)
@@ -204,7 +207,8 @@ func load(s *source, o *Options) (*Loaded, error) {
 	})
 	d.Notes = slices.Concat(names.Of(d.notes, note.String), delays)
 	for _, r := range Repairs {
-		if n := d.Repaired[r.Kind]; n > 0 {
+		n := d.Repaired[r.Kind]
+		if n > 0 {
 			d.Notes = append(d.Notes, fmt.Sprintf("repaired: %d %s: %s", n, r.Kind, r.Doc))
 		}
 	}
@@ -213,7 +217,8 @@ func load(s *source, o *Options) (*Loaded, error) {
 			d.Hosts++
 		}
 	}
-	d.Switches, d.Cables = len(d.nodes)-d.Hosts, len(d.cables)+d.unmerged
+	d.Switches = len(d.nodes) - d.Hosts
+	d.Cables = len(d.cables) + d.unmerged
 	return &d.Loaded, nil
 }
 
@@ -221,7 +226,8 @@ func load(s *source, o *Options) (*Loaded, error) {
 // or the files of a directory: nodes and links as .csv or .parquet, a Batfish snapshot, or the files of SONiC
 // switches.
 func Files(path string) ([]string, error) {
-	if nodes, links, pair := strings.Cut(path, ","); pair {
+	nodes, links, pair := strings.Cut(path, ",")
+	if pair {
 		if _, err := os.Stat(path); err != nil {
 			return []string{nodes, links}, nil
 		}
@@ -238,7 +244,8 @@ func Files(path string) ([]string, error) {
 		}
 		return nil, s.unknownFormat()
 	}
-	finders := []func(string) ([]string, error){tableFiles, batfishFiles, sonicFiles, minigraphFiles, suzieqFiles}
+	finders := []func(string) ([]string, error){tableFiles, batfishFiles, sonicFiles, minigraphFiles,
+		suzieqFiles}
 	for _, find := range finders {
 		if files, err := find(path); err != nil || len(files) > 0 {
 			return files, err
@@ -246,8 +253,8 @@ func Files(path string) ([]string, error) {
 	}
 	return nil, fmt.Errorf(
 		"topology %s: the directory holds neither nodes and links (.csv or .parquet), nor "+
-			"layer1_topology.json, nor files of SONiC switches (config_db.json, lldp.json or minigraph.xml), nor the folders "+
-			"hostname=NAME of SuzieQ's table lldp",
+			"layer1_topology.json, nor files of SONiC switches (config_db.json, lldp.json or minigraph.xml), nor the "+
+			"folders hostname=NAME of SuzieQ's table lldp",
 		path,
 	)
 }

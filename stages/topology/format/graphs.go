@@ -65,7 +65,8 @@ func (d *draft) assembleGraph(nodes, edges []graphPart) {
 	}
 	for i := range edges {
 		e := &edges[i]
-		a, b := byID[e.source], byID[e.target]
+		a := byID[e.source]
+		b := byID[e.target]
 		if a == nil || b == nil {
 			d.fault(
 				e.at,
@@ -87,8 +88,8 @@ func (d *draft) assembleGraph(nodes, edges []graphPart) {
 // edgeSpeed returns the speed of an edge in bps, or 0 if it has none. Topology Zoo has LinkSpeedRaw in bps,
 // and LinkSpeed with LinkSpeedUnits. The label of an edge may also be a speed.
 func (d *draft) edgeSpeed(e *graphPart) int64 {
-	for _, text := range []string{e.of("bandwidth", "speed", "capacity", "rate", "bw"), e.of("linkspeedraw") + "bps",
-		e.of("linkspeed") + e.of("linkspeedunits"), e.of("label", "linklabel")} {
+	for _, text := range []string{e.of("bandwidth", "speed", "capacity", "rate", "bw"),
+		e.of("linkspeedraw") + "bps", e.of("linkspeed") + e.of("linkspeedunits"), e.of("label", "linklabel")} {
 		if text == "" || text == "bps" {
 			continue
 		}

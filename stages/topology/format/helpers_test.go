@@ -26,7 +26,8 @@ func draftOf(read func(*draft), files map[string][]byte, names ...string) *draft
 // parseJSON reads a JSON topology as Read does.
 func parseJSON(file string, data []byte) (*topology.Network, error) {
 	d := draftOf((*draft).readJSON, map[string][]byte{file: data}, file)
-	if n := d.finish(); n != nil {
+	n := d.finish()
+	if n != nil {
 		return n, nil
 	}
 	return nil, joinFaults(d.Faults)
@@ -53,7 +54,8 @@ func checkDraft(t *testing.T, d *draft) {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 func TestSpeedRules(t *testing.T) {
-	if r := parseSpeedRules(t, "leaf*:Ethernet*=25G")[0]; r.String() != "leaf*:Ethernet*=25Gbps" ||
+	r := parseSpeedRules(t, "leaf*:Ethernet*=25G")[0]
+	if r.String() != "leaf*:Ethernet*=25Gbps" ||
 		!r.matches(end{"leaf3", "Ethernet7"}) ||
 		r.matches(end{"leaf3", "mgmt"}) {
 		t.Errorf("rule %s", r)

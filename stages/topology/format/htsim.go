@@ -89,9 +89,11 @@ func (f *htsimFile) bad(line int, format string, args ...any) {
 }
 
 func (f *htsimFile) set(line, tier int, key string, n int64) {
-	keys, to := htsimTop, f.top
+	keys := htsimTop
+	to := f.top
 	if tier >= 0 {
-		keys, to = htsimTier, f.tier[tier]
+		keys = htsimTier
+		to = f.tier[tier]
 	}
 	for _, known := range keys {
 		if known == key {
@@ -135,7 +137,9 @@ func (f *htsimFile) check() {
 const maxHtsim = int64(topology.MaxNodes)
 
 func (f *htsimFile) checkHosts() {
-	nodes, pod, perTor := f.top["nodes"], f.top["podsize"], f.tier[0]["radix_down"]
+	nodes := f.top["nodes"]
+	pod := f.top["podsize"]
+	perTor := f.tier[0]["radix_down"]
 	if nodes < 1 || nodes > maxHtsim || pod < 1 || nodes%pod != 0 || pod%perTor != 0 {
 		f.bad(
 			0,
@@ -233,7 +237,8 @@ func (f *htsimFile) size() (s htsimSize) {
 // build adds the hosts and then the switches of each tier, with successive ids. Hosts therefore have the
 // numbers that htsim's connection matrices use.
 func (f *htsimFile) build() {
-	s, nodes := f.size(), f.top["nodes"]
+	s := f.size()
+	nodes := f.top["nodes"]
 	at := place{file: f.files[0], line: 1}
 	add := func(id int64, kind string, pod, rack int64) {
 		f.addNode(topology.Node{ID: int32(id), Kind: kind, Pod: int32(pod), Rack: int32(rack)}, at)

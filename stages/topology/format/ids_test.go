@@ -11,7 +11,8 @@ func TestNamesThatAreNumbers(t *testing.T) {
 		l := loadText(t, name, text, Options{})
 		wantFaults(t, l)
 		for _, v := range l.Network.Nodes {
-			if id, is := numberOf(v.Name); is && id != v.ID {
+			id, is := numberOf(v.Name)
+			if is && id != v.ID {
 				t.Errorf("%s: node %d is named %s", name, v.ID, v.Name)
 			}
 		}

@@ -48,8 +48,12 @@ func TestSONiC(t *testing.T) {
 	if l.Format != "sonic" || l.Hosts != 4 || l.Switches != 4 || l.Cables != 8 {
 		t.Errorf("%s: %d hosts, %d switches, %d cables", l.Format, l.Hosts, l.Switches, l.Cables)
 	}
-	for id, want := range map[int32]topology.Node{0: {ID: 0, Name: "server1", Kind: topology.KindHost, Pod: -1, Rack: 0}, 4: {ID: 4, Name: "leaf01", Kind: topology.KindFabric, Pod: -1, Rack: -1}, 7: {ID: 7, Name: "tor02", Kind: topology.KindTor, Pod: -1, Rack: 1}} {
-		if v, _ := l.Network.Node(id); v != want {
+	for id, want := range map[int32]topology.Node{
+		0: {ID: 0, Name: "server1", Kind: topology.KindHost, Pod: -1, Rack: 0},
+		4: {ID: 4, Name: "leaf01", Kind: topology.KindFabric, Pod: -1, Rack: -1},
+		7: {ID: 7, Name: "tor02", Kind: topology.KindTor, Pod: -1, Rack: 1}} {
+		v, _ := l.Network.Node(id)
+		if v != want {
 			t.Errorf("node %+v, want %+v", v, want)
 		}
 	}
@@ -76,10 +80,13 @@ func TestSONiCSettings(t *testing.T) {
 	file := filepath.Join("testdata", "sonic", "tor01.json")
 	for _, want := range []TakenSetting{
 		{"marking", "ecn_all", "", "WRED_PROFILE|AZURE_LOSSLESS|ecn", file, 89, 0, nil},
-		{"marking_min", "1048576", "bytes", "WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold", file, 90, 1048576, nil},
+		{"marking_min", "1048576", "bytes", "WRED_PROFILE|AZURE_LOSSLESS|green_min_threshold", file, 90, 1048576,
+			nil},
 		{"pool_size", "10875072", "bytes", "BUFFER_POOL|ingress_lossless_pool|size", file, 112, 10875072, nil},
-		{"pool", "ingress_lossless_pool", "", "BUFFER_PROFILE|pg_lossless_40000_5m_profile|pool", file, 126, 0, nil},
-		{"dynamic_threshold", "-3", "log2", "BUFFER_PROFILE|pg_lossless_40000_5m_profile|dynamic_th", file, 123, -3, nil},
+		{"pool", "ingress_lossless_pool", "", "BUFFER_PROFILE|pg_lossless_40000_5m_profile|pool", file, 126, 0,
+			nil},
+		{"dynamic_threshold", "-3", "log2", "BUFFER_PROFILE|pg_lossless_40000_5m_profile|dynamic_th", file, 123, -3,
+			nil},
 		{"pfc_priorities", "3,4", "", "PORT_QOS_MAP|Ethernet112,Ethernet114|pfc_enable", file, 137, 0, nil},
 	} {
 		is := func(k TakenSetting) bool { k.Object = nil; return reflect.DeepEqual(k, want) }
@@ -103,28 +110,44 @@ func TestSONiCFaults(t *testing.T) {
 		want       []string // kind, then a part of the text
 	}{
 		{"one-sided", "leaf01", [2]string{`"local_port": "Ethernet4"`, `"local_port": "Ethernet44"`}, []string{
-			"unknown-speed leaf01:Ethernet44", "one-sided leaf01:Ethernet44 reports a cable to tor01:Ethernet112, which does not report it",
-			"one-sided tor01:Ethernet112 reports", "shared-port port tor01:Ethernet112 is cabled", "parallel a second cable"}},
-		{"two speeds", "tor02", [2]string{`"speed": "100000"`, `"speed": "40000"`}, []string{"contradictory has 40 Gbps here and 100 Gbps before (leaf01.json:34)"}},
-		{"not a speed", "tor02", [2]string{`"speed": "25000"`, `"speed": "fast"`}, []string{`format PORT.Ethernet0.speed: is "fast"`}},
-		{"hostname twice", "tor02", [2]string{`"hostname": "tor02"`, `"hostname": "tor01"`}, []string{"doubled hostname tor01 is that of"}},
+			"unknown-speed leaf01:Ethernet44", "one-sided leaf01:Ethernet44 reports a cable to tor01:Ethernet112, " +
+				"which does not report it",
+			"one-sided tor01:Ethernet112 reports", "shared-port port tor01:Ethernet112 is cabled",
+			"parallel a second cable"}},
+		{"two speeds", "tor02", [2]string{`"speed": "100000"`, `"speed": "40000"`},
+			[]string{"contradictory has 40 Gbps here and 100 Gbps before (leaf01.json:34)"}},
+		{"not a speed", "tor02", [2]string{`"speed": "25000"`, `"speed": "fast"`},
+			[]string{`format PORT.Ethernet0.speed: is "fast"`}},
+		{"hostname twice", "tor02", [2]string{`"hostname": "tor02"`, `"hostname": "tor01"`},
+			[]string{"doubled hostname tor01 is that of"}},
 		{"syntax", "tor02", [2]string{`{`, `{}`}, []string{"format content after the end of the document"}},
 		{"another file", "tor02", [2]string{`{`, `{"a": {}, "b": {`}, []string{"format not readable as JSON"}},
-		{"priority", "tor01", [2]string{`"pfc_enable": "3,4"`, `"pfc_enable": "3,9"`}, []string{"format want priorities from 0 to 7"}},
-		{"DSCP", "tor01", [2]string{`"63": "1"`, `"64": "1"`}, []string{"format DSCP_TO_TC_MAP.AZURE.64: the key must be 0 to 63"}},
-		{"class", "tor01", [2]string{`"63": "1"`, `"63": "x"`}, []string{`format DSCP_TO_TC_MAP.AZURE.63: is "x", want a whole number`}},
-		{"queue", "tor02", [2]string{`"AZURE": {"0": "0"`, `"AZURE": {"0": "8"`}, []string{"format TC_TO_QUEUE_MAP.AZURE.0: is 8, must be 0 to 7"}},
+		{"priority", "tor01", [2]string{`"pfc_enable": "3,4"`, `"pfc_enable": "3,9"`},
+			[]string{"format want priorities from 0 to 7"}},
+		{"DSCP", "tor01", [2]string{`"63": "1"`, `"64": "1"`},
+			[]string{"format DSCP_TO_TC_MAP.AZURE.64: the key must be 0 to 63"}},
+		{"class", "tor01", [2]string{`"63": "1"`, `"63": "x"`},
+			[]string{`format DSCP_TO_TC_MAP.AZURE.63: is "x", want a whole number`}},
+		{"queue", "tor02", [2]string{`"AZURE": {"0": "0"`, `"AZURE": {"0": "8"`},
+			[]string{"format TC_TO_QUEUE_MAP.AZURE.0: is 8, must be 0 to 7"}},
 		{"no DSCP map", "tor01", [2]string{`"dscp_to_tc_map": "AZURE"`, `"dscp_to_tc_map": "A"`},
 			[]string{`format PORT_QOS_MAP.Ethernet112,Ethernet114.dscp_to_tc_map: is "A", and DSCP_TO_TC_MAP has no such object`}},
-		{"no queue map", "tor01", [2]string{`[TC_TO_QUEUE_MAP|AZURE]`, `[TC_TO_QUEUE_MAP|B]`}, []string{"format .tc_to_queue_map: is"}},
-		{"no scheduler", "tor01", [2]string{`"scheduler.0": {`, `"s": {`}, []string{`format QUEUE.Ethernet112,Ethernet114|5.scheduler: is "scheduler.0", and SCHEDULER has`}},
-		{"no profile", "tor01", [2]string{`"wred_profile": "AZURE_LOSSLESS"`, `"wred_profile": "x"`}, []string{"format WRED_PROFILE has no such object"}},
-		{"weight", "tor01", [2]string{`"weight": "14"`, `"weight": "0"`}, []string{"format SCHEDULER.scheduler.0.weight: is 0, must be 1 to 100"}},
-		{"alpha", "tor01", [2]string{`"dynamic_th": "-3"`, `"dynamic_th": "1000"`}, []string{`format dynamic_th: is "1000", must be -10 to 10`}},
+		{"no queue map", "tor01", [2]string{`[TC_TO_QUEUE_MAP|AZURE]`, `[TC_TO_QUEUE_MAP|B]`},
+			[]string{"format .tc_to_queue_map: is"}},
+		{"no scheduler", "tor01", [2]string{`"scheduler.0": {`, `"s": {`},
+			[]string{`format QUEUE.Ethernet112,Ethernet114|5.scheduler: is "scheduler.0", and SCHEDULER has`}},
+		{"no profile", "tor01", [2]string{`"wred_profile": "AZURE_LOSSLESS"`, `"wred_profile": "x"`},
+			[]string{"format WRED_PROFILE has no such object"}},
+		{"weight", "tor01", [2]string{`"weight": "14"`, `"weight": "0"`},
+			[]string{"format SCHEDULER.scheduler.0.weight: is 0, must be 1 to 100"}},
+		{"alpha", "tor01", [2]string{`"dynamic_th": "-3"`, `"dynamic_th": "1000"`},
+			[]string{`format dynamic_th: is "1000", must be -10 to 10`}},
 		{"threshold", "tor01", [2]string{`"green_min_threshold": "1048576"`, `"green_min_threshold": "-1"`},
 			[]string{`format WRED_PROFILE.AZURE_LOSSLESS.green_min_threshold: is "-1", must be 0 to`}},
-		{"scheduling", "tor01", [2]string{`"STRICT"`, `"FIFO"`}, []string{`format SCHEDULER.scheduler.2.type: is "FIFO", want STRICT, DWRR or WRR`}},
-		{"queues", "tor01", [2]string{`Ethernet114|5"`, `Ethernet114|5-"`}, []string{"format QUEUE.Ethernet112,Ethernet114|5-: want PORTS|QUEUE or PORTS|FIRST-LAST"}},
+		{"scheduling", "tor01", [2]string{`"STRICT"`, `"FIFO"`},
+			[]string{`format SCHEDULER.scheduler.2.type: is "FIFO", want STRICT, DWRR or WRR`}},
+		{"queues", "tor01", [2]string{`Ethernet114|5"`, `Ethernet114|5-"`},
+			[]string{"format QUEUE.Ethernet112,Ethernet114|5-: want PORTS|QUEUE or PORTS|FIRST-LAST"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, err := Load(sonicCopy(t, map[string][2]string{c.file: c.edit}), Options{})
@@ -183,7 +206,9 @@ func TestSONiCQueues(t *testing.T) {
 		{1 << 48, 1, 0, 0, false},
 		{0, 1, 0, 0, false},
 	}
-	want[3].DSCPs, want[3].Weight, want[4].DSCPs = 1<<3, 15, 1<<4
+	want[3].DSCPs = 1 << 3
+	want[3].Weight = 15
+	want[4].DSCPs = 1 << 4
 	want[1] = QueueSetting{^(uint64(1)<<3 | 1<<4 | 1<<5 | 1<<8 | 1<<46 | 1<<48), 1, 0, 0, false}
 	if got := l.Settings[0].Queues[0]; got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -230,7 +255,8 @@ func TestSONiCLayouts(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name, "config_db.json"), fixture(t, "sonic", name+".json"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name, "config_db.json"), fixture(t, "sonic", name+".json"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,7 +322,8 @@ func TestBatfish(t *testing.T) {
 	once := `{"edges": [
  {"node1": {"hostname": "a", "interfaceName": "1"}, "node2": {"hostname": "s", "interfaceName": "1"}},
  {"node1": {"hostname": "b", "interfaceName": "1"}, "node2": {"hostname": "S", "interfaceName": "2"}}]}`
-	if err := os.WriteFile(filepath.Join(dir, "batfish", "layer1_topology.json"), []byte(once), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "batfish", "layer1_topology.json"), []byte(once),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	l, err := Load(dir, o)
@@ -317,7 +344,8 @@ func FuzzBatfish(f *testing.F) {
 func TestYAML(t *testing.T) {
 	l := loadFixture(t, "graph.yaml", Options{})
 	wantFaults(t, l)
-	if k := l.Network.Links; len(k) != 4 || k[0].BandwidthBps != 25e9 || k[2].BandwidthBps != 10e9 ||
+	k := l.Network.Links
+	if len(k) != 4 || k[0].BandwidthBps != 25e9 || k[2].BandwidthBps != 10e9 ||
 		k[2].DelayNS != 500 ||
 		l.Network.Nodes[1].Name != "web2" {
 		t.Errorf("links %+v", k)
@@ -330,18 +358,23 @@ func TestYAML(t *testing.T) {
 		loadText(t, "clos.yaml", clos, Options{}).Network,
 		topologytest.MustClos(t, topologytest.SmallClos(4)),
 	)
-	fabric := "fabric: {kind: fat-tree, ports: 4, gpus: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, inner_bandwidth: 1Tbps}\n"
+	fabric := "fabric: {kind: fat-tree, ports: 4, gpus: 2, host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, " +
+		"inner_bandwidth: 1Tbps}\n"
 	if l := loadText(t, "fabric.yaml", fabric, Options{}); l.Network == nil || len(l.Network.Hosts()) != 16 ||
 		len(l.Network.Nodes) != 44 {
 		t.Errorf("fabric: %v", l.Faults)
 	}
 	graph := string(fixture(t, "graph.yaml"))
 	for _, c := range []struct{ text, old, new, want string }{
-		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3 with 16 racks per pod needs 5.33"},
-		{clos, "oversubscription: 4", "oversubscription: 1000", "1 format clos: oversubscription of 1000 with 16 racks per pod needs 0.016"},
-		{clos, "oversubscription: 4", "oversubscription: 1e-300", "1 format clos: pods*planes*spines_per_plane is 16777216, must be 1 to 4194304"},
+		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3 with 16 racks " +
+			"per pod needs 5.33"},
+		{clos, "oversubscription: 4", "oversubscription: 1000", "1 format clos: oversubscription of 1000 with 16 " +
+			"racks per pod needs 0.016"},
+		{clos, "oversubscription: 4", "oversubscription: 1e-300",
+			"1 format clos: pods*planes*spines_per_plane is 16777216, must be 1 to 4194304"},
 		{clos, "oversubscription: 4,", "", "1 format clos: needs spines_per_plane or oversubscription"},
-		{clos, "pods: 2", "spines_per_plane: 4, pods: 2", "1 format clos: needs spines_per_plane or oversubscription"},
+		{clos, "pods: 2", "spines_per_plane: 4, pods: 2",
+			"1 format clos: needs spines_per_plane or oversubscription"},
 		{clos, "pods: 2", "pods: -1", "1 format clos.pods: is -1, must be 1 to"},
 		{clos, "pods: 2,", "", "1 format clos: has no pods"},
 		{clos, "10Gbps", "10 parsecs", `2 format clos.host_bandwidth: is "10 parsecs"`},
@@ -351,8 +384,10 @@ func TestYAML(t *testing.T) {
 		{fabric, "ports: 4", "ports: 4, x: 3", "1 format fabric: a fat-tree has the sizes ports, not ports, x"},
 		{fabric, "ports: 4", "prots: 4", "1 format fabric.prots: is an unknown key"},
 		{fabric, "kind: fat-tree,", "", "1 format fabric: has no kind"},
-		{graph, "[web1, web2]", "[web1, web1]", `2 format graph.hosts[1]: is "web1", want a name that no other node has`},
-		{graph, "- web1:leaf1", "- web1:leaf7", `7 format graph.cables[0]: is "web1:leaf7", want the names of two nodes`},
+		{graph, "[web1, web2]", "[web1, web1]",
+			`2 format graph.hosts[1]: is "web1", want a name that no other node has`},
+		{graph, "- web1:leaf1", "- web1:leaf7",
+			`7 format graph.cables[0]: is "web1:leaf7", want the names of two nodes`},
 		{graph, "bandwidth: 25Gbps", "", "7 format graph.cables[0]: has no bandwidth"},
 		{graph, "graph:", "graphs:", "2 format graphs: is an unknown key"},
 		{graph, "- web1:leaf1", "- web1:web1", "7 self-loop"},
@@ -378,13 +413,15 @@ func FuzzYAML(f *testing.F) {
 	f.Add(fixture(f, "graph.yaml"), false)
 	f.Add(
 		[]byte(
-			"clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: 1Gbps, fabric_bandwidth: 1Gbps}",
+			"clos: {pods: 1, racks_per_pod: 1, hosts_per_rack: 2, planes: 1, spines_per_plane: 1, host_bandwidth: "+
+				"1Gbps, fabric_bandwidth: 1Gbps}",
 		),
 		false,
 	)
 	f.Add(
 		[]byte(
-			"fabric: {kind: torus, x: 2, y: 3, z: 1, hosts_per_switch: 2, gpus: 2, host_bandwidth: 1G, fabric_bandwidth: 1G}",
+			"fabric: {kind: torus, x: 2, y: 3, z: 1, hosts_per_switch: 2, gpus: 2, host_bandwidth: 1G, "+
+				"fabric_bandwidth: 1G}",
 		),
 		false,
 	)
@@ -412,14 +449,16 @@ func TestFormatDocs(t *testing.T) {
 	}
 	o := Options{Speeds: parseSpeedRules(t, "*=10G")}
 	for _, d := range Docs() {
-		name, doc := d[0], d[1]
+		name := d[0]
+		doc := d[1]
 		_, example, ok := strings.Cut(doc, "\n\n")
 		if !ok {
 			_, example, _ = strings.Cut(doc, "  device_a,")
 			example = "device_a," + example
 		}
 		if name == "tables" {
-			nodes, links := &strings.Builder{}, &strings.Builder{}
+			nodes := &strings.Builder{}
+			links := &strings.Builder{}
 			for _, line := range strings.Split(example, "\n")[1:] {
 				a, b, _ := strings.Cut(strings.TrimSpace(line), " ")
 				nodes.WriteString(a + "\n")

@@ -49,14 +49,16 @@ func newPlan(s *assembler) *plan {
 		p.ends = append(p.ends, [2]int32{of(c.a.device, c.at), of(c.b.device, c.at)})
 	}
 	listed := p.applyNodeList(index)
-	p.adjacent, p.nics = make([][]int32, len(p.devices)), make([]int, len(p.devices))
+	p.adjacent = make([][]int32, len(p.devices))
+	p.nics = make([]int, len(p.devices))
 	for i, e := range p.ends {
 		if s.cables[i].Parallel { // its LAG has been counted
 			continue
 		}
 		for k, port := range [2]string{s.cables[i].a.port, s.cables[i].b.port} {
 			p.adjacent[e[k]] = append(p.adjacent[e[k]], e[1-k])
-			if at := &p.nics[e[k]]; !nicName.MatchString(port) {
+			at := &p.nics[e[k]]
+			if !nicName.MatchString(port) {
 				*at = -1
 			} else if *at >= 0 {
 				*at++
@@ -258,7 +260,8 @@ func (p *plan) severalAreHosts(group []int, like map[string]bool, host []bool) b
 	if strings.Trim(s, "0") == "" || named(name, switchWords) || named(name, routerWords) {
 		return false
 	}
-	nics, few := true, true
+	nics := true
+	few := true
 	neighbors := map[int32]bool{}
 	for _, i := range group {
 		nics = nics && p.nics[i] > 0
@@ -299,11 +302,13 @@ func (p *plan) measure() {
 // the farthest spine, the others fabric. A switch gets no tier if the file states the devices of the tier, or
 // if its name is that of a router.
 func (p *plan) inferRoles() {
-	stated, inferred := map[string]bool{}, map[string]int{}
+	stated := map[string]bool{}
+	inferred := map[string]int{}
 	for _, v := range p.devices {
 		stated[v.kind] = stated[v.kind] || v.stated
 	}
-	untiered, example := 0, ""
+	untiered := 0
+	example := ""
 	for i := range p.devices {
 		v := &p.devices[i]
 		if v.kind != topology.KindSwitch || v.stated || p.level[i] < 0 {
@@ -327,7 +332,8 @@ func (p *plan) inferRoles() {
 	var parts []string
 	for _, k := range [][2]string{{topology.KindTor, "next to hosts"}, {topology.KindFabric, "between"},
 		{topology.KindSpine, "farthest, " + topology.Count(p.top, "cable") + " away"}} {
-		if n := inferred[k[0]]; n > 0 {
+		n := inferred[k[0]]
+		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s (%s)", n, k[0], k[1]))
 		}
 	}
@@ -367,8 +373,10 @@ func (p *plan) naturalOrder() []int {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		v, w := &p.devices[a], &p.devices[b]
-		if host := v.kind == topology.KindHost; host != (w.kind == topology.KindHost) {
+		v := &p.devices[a]
+		w := &p.devices[b]
+		host := v.kind == topology.KindHost
+		if host != (w.kind == topology.KindHost) {
 			return map[bool]int{true: -1, false: 1}[host]
 		}
 		return topology.CompareNatural(v.name, w.name)
@@ -425,7 +433,8 @@ func (p *plan) inferPods() {
 		slices.Clone(p.ends),
 		func(e [2]int32) bool { return !below(e[0]) || !below(e[1]) },
 	)
-	lowest, numbers := joined(len(p.devices), cables), numbering[int32]{}
+	lowest := joined(len(p.devices), cables)
+	numbers := numbering[int32]{}
 	for _, i := range p.naturalOrder() {
 		if below(int32(i)) {
 			p.pod[i] = numbers.of(lowest[i])
@@ -474,22 +483,25 @@ var (
 // roleNames maps common names of roles to kinds of nodes. Routers, firewalls and the like are switches
 // without a tier: they forward packets but do not belong to the tiers of a data center.
 var roleNames = map[string]string{
-	"host": topology.KindHost, "server": topology.KindHost, "compute": topology.KindHost, "storage": topology.KindHost,
-	"vm": topology.KindHost, "gpu": topology.KindHost,
+	"host": topology.KindHost, "server": topology.KindHost, "compute": topology.KindHost,
+	"storage": topology.KindHost,
+	"vm":      topology.KindHost, "gpu": topology.KindHost,
 	"tor": topology.KindTor, "leaf": topology.KindTor, "access": topology.KindTor, "edge": topology.KindTor,
 	"top-of-rack": topology.KindTor,
 	"fabric":      topology.KindFabric, "aggregation": topology.KindFabric, "agg": topology.KindFabric,
 	"distribution": topology.KindFabric,
 	"spine":        topology.KindSpine, "core": topology.KindSpine, "superspine": topology.KindSpine,
 	"super-spine": topology.KindSpine,
-	"switch":      "", "devsonic": "", "fanoutleaf": "", "fanoutleafsonic": "", "fanoutroot": "", "fanoutrootsonic": "",
-	"router": topology.KindSwitch, "wan": topology.KindSwitch, "border": topology.KindSwitch,
+	"switch":      "", "devsonic": "", "fanoutleaf": "", "fanoutleafsonic": "", "fanoutroot": "",
+	"fanoutrootsonic": "",
+	"router":          topology.KindSwitch, "wan": topology.KindSwitch, "border": topology.KindSwitch,
 	"gateway": topology.KindSwitch, "firewall": topology.KindSwitch, "load-balancer": topology.KindSwitch,
 }
 
 // applyNodeList adds the list of devices that the options name to the plan, and reports whether there is one.
 func (p *plan) applyNodeList(index map[string]int32) bool {
-	d, o := p.draft, p.o
+	d := p.draft
+	o := p.o
 	if o.NodeList == "" {
 		return false
 	}
@@ -554,16 +566,19 @@ func (t *table) role(i int) (kind string, stated bool) {
 	if kind == "" {
 		return topology.KindSwitch, false
 	}
-	if own := strings.ToLower(text); kind != own && kind != topology.KindHost {
+	own := strings.ToLower(text)
+	if kind != own && kind != topology.KindHost {
 		t.count(1, "", fmt.Sprintf("roles: %s is called %s in tiers and in answers", own, kind))
 	}
 	return kind, true
 }
 
 func (p *plan) checkAgain(first, again device, line int) {
-	kind, text := topology.FaultDoubled, "%s is listed before (line %d)"
+	kind := topology.FaultDoubled
+	text := "%s is listed before (line %d)"
 	if first.kind != again.kind || first.pod != again.pod || first.rack != again.rack {
-		kind, text = topology.FaultContradictory, "%s has another role, pod or rack here than before (line %d)"
+		kind = topology.FaultContradictory
+		text = "%s has another role, pod or rack here than before (line %d)"
 	}
 	p.repair(again.at, kind, text, again.name, line)
 }

@@ -17,7 +17,8 @@ import (
 // each device once, and both lists in any order. With several devices and different ports, the owner of a
 // port is therefore unknown.
 func terminations(e end) (ends []end) {
-	devices, ports := strings.Split(e.device, ","), strings.Split(e.port, ",")
+	devices := strings.Split(e.device, ",")
+	ports := strings.Split(e.port, ",")
 	for i := range max(len(devices), len(ports)) {
 		one := end{
 			strings.TrimSpace(devices[min(i, len(devices)-1)]),

@@ -7,36 +7,41 @@ import (
 	"testing"
 )
 
-const netboxHeader = "ID,Label,Termination A,Termination B,Device A,Device B,Rack A,Rack B,Status,Type,Length\n"
+const netboxHeader = "ID,Label,Termination A,Termination B,Device A,Device B,Rack A,Rack " +
+	"B,Status,Type,Length\n"
 
 // NetBox 3 and 4 export interface connections with DEVICE > PORT in one column.
 func TestNetBoxConnections(t *testing.T) {
-	list := "Device,Interface,Connection,Reachable\nweb1,eth0,leaf1 > Ethernet1,True\nweb2,eth0,leaf1 > Ethernet2,True\n" +
-		"leaf1,Ethernet1,web1 > eth0,True\nleaf1,Ethernet2,web2 > eth0,True\nleaf1,Ethernet3,,\nleaf1,Ethernet4,web9 > eth0,False\n"
+	list := "Device,Interface,Connection,Reachable\nweb1,eth0,leaf1 > Ethernet1,True\nweb2,eth0,leaf1 > " +
+		"Ethernet2,True\nleaf1,Ethernet1,web1 > eth0,True\nleaf1,Ethernet2,web2 > " +
+		"eth0,True\nleaf1,Ethernet3,,\nleaf1,Ethernet4,web9 > eth0,False\n"
 	l := loadText(t, "c.csv", list, Options{DefaultSpeedBps: 1e10})
 	wantFaults(t, l)
 	wantNotes(t, l, "1 row: unused ports", "1 row: connections that are not reachable")
 	if l.Hosts != 2 || l.Switches != 1 || l.Cables != 2 {
 		t.Errorf("%d hosts, %d switches, %d cables; want 2, 1 and 2", l.Hosts, l.Switches, l.Cables)
 	}
-	several := "Device,Interface,Connection\nleaf1,Ethernet1,\"web1 > eth0, web2 > eth0\"\nweb1,eth0,leaf1 > Ethernet1\n" +
-		"web2,eth0,leaf1 > Ethernet1\n"
+	several := "Device,Interface,Connection\nleaf1,Ethernet1,\"web1 > eth0, web2 > eth0\"\nweb1,eth0,leaf1 > " +
+		"Ethernet1\nweb2,eth0,leaf1 > Ethernet1\n"
 	l = loadText(t, "c.csv", several, Options{Speeds: parseSpeedRules(t, "leaf1:Ethernet1=100G")})
 	wantFaults(t, l)
-	if bps := bandwidth(t, l, "web1:leaf1"); l.Cables != 2 || bps != 50e9 {
+	bps := bandwidth(t, l, "web1:leaf1")
+	if l.Cables != 2 || bps != 50e9 {
 		t.Errorf("%d cables of %d bps, want two that share 100 Gbps", l.Cables, bps)
 	}
 }
 
 // A cable with several terminations is a breakout or a trunk. Together its cables have the speed of the row.
 func TestNetBoxTerminations(t *testing.T) {
-	breakout := "Termination A,Termination B,Device A,Device B,Speed\nEthernet1,\"eth0,eth0,eth0,eth0\",leaf1,\"h2,h1,h4,h3\",100G\n"
+	breakout := "Termination A,Termination B,Device A,Device " +
+		"B,Speed\nEthernet1,\"eth0,eth0,eth0,eth0\",leaf1,\"h2,h1,h4,h3\",100G\n"
 	l := loadText(t, "c.csv", breakout, Options{})
 	wantFaults(t, l)
 	if l.Cables != 4 || bandwidth(t, l, "h3:leaf1") != 25e9 {
 		t.Errorf("%d cables, %d bps; want 4 of 25 Gbps", l.Cables, bandwidth(t, l, "h3:leaf1"))
 	}
-	trunk := "Termination A,Termination B,Device A,Device B,Speed\ne,e1,h1,leaf1,10G\ne,e1,h2,leaf2,10G\n\"p1,p2\",\"q1,q2\",leaf1,leaf2,200G\n"
+	trunk := "Termination A,Termination B,Device A,Device " +
+		"B,Speed\ne,e1,h1,leaf1,10G\ne,e1,h2,leaf2,10G\n\"p1,p2\",\"q1,q2\",leaf1,leaf2,200G\n"
 	l = loadText(t, "c.csv", trunk, Options{})
 	wantFaults(t, l)
 	if l.Cables != 4 || bandwidth(t, l, "leaf1:leaf2") != 200e9 {
@@ -53,9 +58,9 @@ func TestNetBoxTerminations(t *testing.T) {
 // Patch panels are followed through: as switches they would add a hop and make servers share a cable.
 func TestPatchPanels(t *testing.T) {
 	o := Options{DefaultSpeedBps: 1e10}
-	list := netboxHeader + "1,,eth0,Port 1,web1,panel1,R1,R1,Connected,cat6,2 m\n2,,eth0,Port 2,web2,panel1,R1,R1,Connected,cat6,\n" +
-		"3,,Rear 1,Ethernet1,panel1,leaf1,R1,R1,Connected,cat6,10 m\n4,,Rear 2,Ethernet2,panel1,leaf1,R1,R1,Connected,cat6,\n" +
-		"5,,eth0,Ethernet3,web3,leaf1,R1,R1,Connected,cat6,\n"
+	list := netboxHeader + "1,,eth0,Port 1,web1,panel1,R1,R1,Connected,cat6,2 m\n2,,eth0,Port " +
+		"2,web2,panel1,R1,R1,Connected,cat6,\n3,,Rear 1,Ethernet1,panel1,leaf1,R1,R1,Connected,cat6,10 m\n4,,Rear " +
+		"2,Ethernet2,panel1,leaf1,R1,R1,Connected,cat6,\n5,,eth0,Ethernet3,web3,leaf1,R1,R1,Connected,cat6,\n"
 	l := loadText(t, "c.csv", list, o)
 	wantFaults(t, l)
 	wantNotes(t, l, "2 connections followed through 1 patch panel (panel1)")
@@ -98,10 +103,13 @@ func TestPatchPanels(t *testing.T) {
 
 	// A list of devices that gives it another role states that it is not a panel.
 	nodes := filepath.Join(t.TempDir(), "nodes.csv")
-	if err := os.WriteFile(nodes, []byte("device,role\npanel1,leaf\nleaf1,leaf\nweb1,server\nweb2,server\nweb3,server\n"), 0o600); err != nil {
+	if err := os.WriteFile(nodes,
+		[]byte("device,role\npanel1,leaf\nleaf1,leaf\nweb1,server\nweb2,server\nweb3,server\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l = loadText(t, "c.csv", list, Options{DefaultSpeedBps: 1e10, NodeList: nodes}); l.Switches != 2 {
+	l = loadText(t, "c.csv", list, Options{DefaultSpeedBps: 1e10, NodeList: nodes})
+	if l.Switches != 2 {
 		t.Errorf("%d switches, want 2", l.Switches)
 	}
 }

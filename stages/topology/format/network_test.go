@@ -65,7 +65,8 @@ func TestOperatorList(t *testing.T) {
 		"delays: 1 cable of wan*:* have 2000000 ns (spine1:wan1)",
 	)
 	n := l.Network
-	if got := n.RackNames(); !slices.Equal(got, []string{"leaf1+leaf2"}) {
+	got := n.RackNames()
+	if !slices.Equal(got, []string{"leaf1+leaf2"}) {
 		t.Errorf("racks %q", got)
 	}
 	// The WAN cable does not belong to a tier of the other cables.
@@ -224,7 +225,8 @@ func TestStatedRoles(t *testing.T) {
 	// A host at a spine does not make it a tor: its bandwidth to leaves still counts as downward.
 	high := loadText(t, "c.csv", text+"h2,spine1,10G\nspine1,edge7,20G\n", Options{NodeList: nodes})
 	wantFaults(t, high)
-	if d := topology.Describe(high.Network); !slices.Contains(
+	d := topology.Describe(high.Network)
+	if !slices.Contains(
 		d.Oversubscription,
 		topology.Oversubscription{Kind: "tor", Switches: 2, Min: 1. / 6, Median: 0.25, Max: 0.25},
 	) {
@@ -246,7 +248,8 @@ func TestStatedRoles(t *testing.T) {
 // Text of another encoding, as spreadsheets write it, is refused with its line, because it would make a lake
 // unreadable.
 func TestOtherEncoding(t *testing.T) {
-	for line, text := range map[int]string{2: "a,b,speed\nZ\xfcrich1,leaf1,10G\n", 1: "\xff\xfea\x00,\x00b\x00\n\x00"} {
+	for line, text := range map[int]string{2: "a,b,speed\nZ\xfcrich1,leaf1,10G\n",
+		1: "\xff\xfea\x00,\x00b\x00\n\x00"} {
 		file := filepath.Join(t.TempDir(), "cables.csv")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -261,7 +264,8 @@ func TestOtherEncoding(t *testing.T) {
 // A rack of dual-homed hosts is named by both of its switches, or by a switch that no other rack has.
 func TestRacksOfTwoSwitches(t *testing.T) {
 	text := "a,b,speed\n"
-	for rack, leaves := range [][2]string{{"leaf1a", "leaf1b"}, {"leaf2a", "leaf2b"}, {"leaf2b", "leaf3"}, {"7", "8"}} {
+	for rack, leaves := range [][2]string{{"leaf1a", "leaf1b"}, {"leaf2a", "leaf2b"}, {"leaf2b", "leaf3"},
+		{"7", "8"}} {
 		for _, leaf := range leaves {
 			text += fmt.Sprintf("srv%d,%s,25G\nsrv%d,%[2]s,25G\n", 2*rack, leaf, 2*rack+1)
 		}
@@ -271,15 +275,17 @@ func TestRacksOfTwoSwitches(t *testing.T) {
 	}
 	l := loadText(t, "c.csv", text, Options{})
 	wantFaults(t, l)
-	for given, want := range map[string][]int{"leaf1a+leaf1b": {0}, "leaf1b": {0}, "leaf2a, leaf3": {1, 2}, "leaf2b+leaf3,0": {2, 0},
-		"7": {3}, "1-2": {1, 2}} {
+	for given, want := range map[string][]int{"leaf1a+leaf1b": {0}, "leaf1b": {0}, "leaf2a, leaf3": {1, 2},
+		"leaf2b+leaf3,0": {2, 0}, "7": {3}, "1-2": {1, 2}} {
 		if places, err := l.Network.RackList(given); err != nil || !slices.Equal(places, want) {
 			t.Errorf("%s: %v, %v, want %v", given, places, err, want)
 		}
 	}
-	for given, want := range map[string]string{"leaf2b": "leaf2b has hosts of 2 racks, such as leaf2a+leaf2b and leaf2b+leaf3: name one",
+	for given, want := range map[string]string{"leaf2b": "leaf2b has hosts of 2 racks, such as leaf2a+leaf2b " +
+		"and leaf2b+leaf3: name one",
 		"spine1": `no rack is named "spine1", no hosts are at such a switch, and it is not a place such as 4-7 or ` +
-			"0,2,5; the racks are 7+8, leaf1a+leaf1b, leaf2a+leaf2b, leaf2b+leaf3", "": "the racks are", "9": "racks 0 to 3"} {
+			"0,2,5; the racks are 7+8, leaf1a+leaf1b, leaf2a+leaf2b, leaf2b+leaf3", "": "the racks are",
+		"9": "racks 0 to 3"} {
 		if _, err := l.Network.RackList(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", given, err)
 		}
@@ -288,11 +294,14 @@ func TestRacksOfTwoSwitches(t *testing.T) {
 
 func TestPortSpeed(t *testing.T) {
 	for name, gbps := range map[string]int64{
-		"100GE1/0/1": 100, "TwentyFiveGigE1/0/1": 25, "TenGigabitEthernet1/1": 10, "GigabitEthernet0/1": 1, "Gi1/0/1": 1, "xe-0/0/1": 10,
-		"ge-0/0/1": 1, "et-0/0/1": 0, "Hu0/0/0/1": 100, "HundredGigE0/1": 100, "fortyGigE0/4": 40, "Ethernet49": 0, "eth0": 0, "e1-49": 0,
+		"100GE1/0/1": 100, "TwentyFiveGigE1/0/1": 25, "TenGigabitEthernet1/1": 10, "GigabitEthernet0/1": 1,
+		"Gi1/0/1": 1, "xe-0/0/1": 10,
+		"ge-0/0/1": 1, "et-0/0/1": 0, "Hu0/0/0/1": 100, "HundredGigE0/1": 100, "fortyGigE0/4": 40, "Ethernet49": 0,
+		"eth0": 0, "e1-49": 0,
 		"swp1": 0, "t1": 0, "": 0, "1": 0, "9999GE1": 0,
 	} {
-		if got := portSpeed(name); got != gbps*1e9 {
+		got := portSpeed(name)
+		if got != gbps*1e9 {
 			t.Errorf("%s: %d bps", name, got)
 		}
 	}
@@ -343,7 +352,8 @@ func writeFiles(t *testing.T, files map[string]string) string {
 // Cables of SONiC switches whose configurations list no neighbors come from LLDP.
 func TestSONiCNeighbours(t *testing.T) {
 	config := func(name string) string {
-		return `{"DEVICE_METADATA": {"localhost": {"hostname": "` + name + `"}}, "PORT": {"Ethernet0": {"speed": "25000"},
+		return `{"DEVICE_METADATA": {"localhost": {"hostname": "` + name +
+			`"}}, "PORT": {"Ethernet0": {"speed": "25000"},
 			"Ethernet4": {"speed": "100000"}, "Ethernet48": {"speed": "100000"}}}`
 	}
 	o := Options{Repair: []topology.FaultKind{topology.FaultContradictory}}

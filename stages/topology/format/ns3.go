@@ -174,7 +174,9 @@ func (r *ns3Reader) link(s *listings, ports []int) {
 		ports[id]++
 		ends[k] = end{strconv.Itoa(id), "if" + strconv.Itoa(ports[id])}
 	}
-	rate, delay, loss := r.word("a rate"), r.word("a delay"), r.word("an error rate")
+	rate := r.word("a rate")
+	delay := r.word("a delay")
+	loss := r.word("an error rate")
 	if !r.ok {
 		return
 	}

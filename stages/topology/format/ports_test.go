@@ -30,8 +30,9 @@ func TestPortKeysOfVendors(t *testing.T) {
 		}
 	}
 	different := map[string]string{}
-	for _, name := range []string{"Ethernet1", "Ethernet2", "Ethernet1/1", "Ethernet11", "Gi1/0/1", "Te1/0/1", "xe-0/0/1",
-		"et-0/0/1", "ge-0/0/1", "swp1", "swp1s0", "eth0", "Ethernet0", "Port-Channel1", "Management1", "enp1s0f0",
+	for _, name := range []string{"Ethernet1", "Ethernet2", "Ethernet1/1", "Ethernet11", "Gi1/0/1", "Te1/0/1",
+		"xe-0/0/1", "et-0/0/1", "ge-0/0/1", "swp1", "swp1s0", "eth0", "Ethernet0", "Port-Channel1", "Management1",
+		"enp1s0f0",
 		"enp1s0f1", "p1p1", "1", "2", "1/1", "Rear 1", "Front 1"} {
 		if first, taken := different[portKey(name)]; taken {
 			t.Errorf("%s and %s have the same key %q", name, first, portKey(name))
@@ -43,12 +44,16 @@ func TestPortKeysOfVendors(t *testing.T) {
 // Without the speeds of H3C's and Huawei's names, each of their cables would need a rule.
 func TestPortSpeedsOfVendors(t *testing.T) {
 	for name, gbps := range map[string]int64{
-		"GigabitEthernet1/0/1": 1, "Ten-GigabitEthernet1/0/1": 10, "XGE1/0/1": 10, "FortyGigE1/0/1": 40, "FGE1/0/1": 40,
-		"HundredGigE1/0/1": 100, "HGE1/0/1": 100, "Twenty-FiveGigE1/0/1": 25, "WGE1/0/1": 25, "FourHundredGigE1/0/1": 400,
-		"GE1/0/1": 1, "10GE1/0/1": 10, "25GE1/0/1": 25, "40GE1/0/1": 40, "100GE1/0/1": 100, "400GE1/0/1": 400,
+		"GigabitEthernet1/0/1": 1, "Ten-GigabitEthernet1/0/1": 10, "XGE1/0/1": 10, "FortyGigE1/0/1": 40,
+		"FGE1/0/1":         40,
+		"HundredGigE1/0/1": 100, "HGE1/0/1": 100, "Twenty-FiveGigE1/0/1": 25, "WGE1/0/1": 25,
+		"FourHundredGigE1/0/1": 400,
+		"GE1/0/1":              1, "10GE1/0/1": 10, "25GE1/0/1": 25, "40GE1/0/1": 40, "100GE1/0/1": 100,
+		"400GE1/0/1":            400,
 		"XGigabitEthernet0/0/1": 10, "Ethernet1": 0, "swp1": 0, "eth0": 0, "Eth-Trunk1": 0, "ens1f0": 0,
 	} {
-		if got := portSpeed(name); got != gbps*1e9 {
+		got := portSpeed(name)
+		if got != gbps*1e9 {
 			t.Errorf("%s: %d bps, want %d Gbps", name, got, gbps)
 		}
 	}

@@ -53,7 +53,8 @@ func TestContainerlab(t *testing.T) {
 		kindOf(t, l, "store1") != topology.KindHost {
 		t.Error("roles are neither those of groups and labels nor inferred")
 	}
-	if IsGenerated(filepath.Join("testdata", "lab.clab.yml")) || !IsGenerated(filepath.Join("testdata", "graph.yaml")) {
+	if IsGenerated(filepath.Join("testdata", "lab.clab.yml")) ||
+		!IsGenerated(filepath.Join("testdata", "graph.yaml")) {
 		t.Error("scenario files read a lab as a graph, or a graph as a lab")
 	}
 	lab := "topology:\n  nodes:\n    a: {kind: linux}\n    b: {kind: bridge}\n  links:\n"
@@ -82,7 +83,8 @@ func TestMinigraph(t *testing.T) {
 		kindOf(t, l, "spine1") != topology.KindFabric {
 		t.Errorf("%d, %d bps", bandwidth(t, l, "web1:leaf1"), bandwidth(t, l, "leaf1:spine1"))
 	}
-	leaf, spine := string(fixture(t, "minigraph", "leaf1.xml")), string(fixture(t, "minigraph", "spine1.xml"))
+	leaf := string(fixture(t, "minigraph", "leaf1.xml"))
+	spine := string(fixture(t, "minigraph", "spine1.xml"))
 	wantFaults(t, loadText(t, "x.xml", leaf, Options{}))
 	for _, c := range []struct{ old, new, want string }{
 		{"<EndPort>Ethernet0</EndPort>", "<EndPort>Ethernet4</EndPort>", "one-sided"},
@@ -152,7 +154,8 @@ func TestSuzieQ(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for host, rows := range map[string][]row{
-		"leaf1": {{"swp1", "srv1", "eth1", true, 5}, {"swp51", "spine9", "swp1", true, 5}, {"swp51", "spine1", "swp1", true, 9},
+		"leaf1": {{"swp1", "srv1", "eth1", true, 5}, {"swp51", "spine9", "swp1", true, 5},
+			{"swp51", "spine1", "swp1", true, 9},
 			{"swp2", "srv2", "eth1", false, 9}},
 		"spine1": {{"swp1", "leaf1", "swp51", true, 9}},
 	} {
@@ -176,8 +179,8 @@ func TestSuzieQ(t *testing.T) {
 	)
 }
 
-const ns3Small = "6 2 6\n4 5\n0 4 25Gbps 1us 0\n1 4 25000000000.0 0.001ms 0\n2 5 25Gbps 1us 0\n3 5 25Gbps 1us 0\n" +
-	"4 5 100Gbps 2us 0\n4 5 100Gbps 2us 0.001\n"
+const ns3Small = "6 2 6\n4 5\n0 4 25Gbps 1us 0\n1 4 25000000000.0 0.001ms 0\n2 5 25Gbps 1us 0\n3 5 25Gbps " +
+	"1us 0\n4 5 100Gbps 2us 0\n4 5 100Gbps 2us 0.001\n"
 
 // Files have one of the three headers of ns-3's topology files. Nodes that are not switches are hosts, and
 // keep their ids.
@@ -186,18 +189,20 @@ func TestNS3(t *testing.T) {
 	wantFaults(t, l)
 	wantCounts(t, l, "ns3", 4, 2, 6)
 	wantNotes(t, l, "4 – 5 (2 × 100 Gbps)", "left out: the error rates of 1 cable")
-	if k := l.Network.Links[2]; k.Src != 1 || k.BandwidthBps != 25e9 || k.DelayNS != 1000 {
+	k := l.Network.Links[2]
+	if k.Src != 1 || k.BandwidthBps != 25e9 || k.DelayNS != 1000 {
 		t.Errorf("link 2 is %+v", k)
 	}
 	l = loadText(t, "topology.txt", strings.Replace(ns3Small, "6 2 6", "6 2 2 6", 1), Options{})
 	wantFaults(t, l)
 	wantCounts(t, l, "ns3", 4, 2, 6)
-	simAI := "6 2 2 1 8 A100\n3 4 5\n0 3 2400Gbps 0.000025ms 0\n1 3 2400Gbps 0.000025ms 0\n2 4 2400Gbps 0.000025ms 0\n" +
-		"0 5 100Gbps 0.0005ms 0\n1 5 100Gbps 0.0005ms 0\n2 5 100Gbps 0.0005ms 0\n"
+	simAI := "6 2 2 1 8 A100\n3 4 5\n0 3 2400Gbps 0.000025ms 0\n1 3 2400Gbps 0.000025ms 0\n2 4 2400Gbps " +
+		"0.000025ms 0\n0 5 100Gbps 0.0005ms 0\n1 5 100Gbps 0.0005ms 0\n2 5 100Gbps 0.0005ms 0\n"
 	l = loadText(t, "Spectrum-X_3g_2gps_100Gbps_A100", strings.Replace(simAI, "1 8 A", "1 6 A", 1), Options{})
 	wantFaults(t, l)
 	wantCounts(t, l, "ns3", 3, 3, 6)
-	if v, _ := l.Network.Node(4); v.Kind != topology.KindInner {
+	v, _ := l.Network.Node(4)
+	if v.Kind != topology.KindInner {
 		t.Errorf("an NVSwitch is %+v", v)
 	}
 	wantFaults(
@@ -229,9 +234,10 @@ func TestNS3(t *testing.T) {
 	)
 }
 
-const htsimThree = "# comment\nNodes 8\nTiers 3\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 2\nDownlink_Latency_ns 1000\n" +
-	"Switch_Latency_ns 300\nTier 1\nDownlink_speed_Gbps 200\nRadix_Down 2\nRadix_Up 4\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 500\nBundle 1\n" +
-	"Tier 2\nDownlink_speed_Gbps 100\nRadix_Down 4\nDownlink_Latency_ns 1000\nBundle 2\n"
+const htsimThree = "# comment\nNodes 8\nTiers 3\nPodsize 4\n\nTier 0\nDownlink_speed_Gbps 200\nRadix_Down " +
+	"2\nRadix_Up 2\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 300\nTier 1\nDownlink_speed_Gbps " +
+	"200\nRadix_Down 2\nRadix_Up 4\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 500\nBundle 1\nTier " +
+	"2\nDownlink_speed_Gbps 100\nRadix_Down 4\nDownlink_Latency_ns 1000\nBundle 2\n"
 
 // A fat-tree of htsim has 2 pods of 2 ToR and 2 aggregation switches, and 4 core switches with bundles of
 // two.
@@ -241,8 +247,9 @@ func TestHtsim(t *testing.T) {
 	wantCounts(t, l, "htsim", 8, 12, 32)
 	n := l.Network
 	for _, k := range n.Links {
-		want := map[string][2]int64{"host-tor": {200e9, 1150}, "tor-host": {200e9, 1150}, "tor-fabric": {200e9, 1400},
-			"fabric-tor": {200e9, 1400}, "fabric-spine": {100e9, 1250}, "spine-fabric": {100e9, 1250}}[k.Tier]
+		want := map[string][2]int64{"host-tor": {200e9, 1150}, "tor-host": {200e9, 1150},
+			"tor-fabric": {200e9, 1400}, "fabric-tor": {200e9, 1400}, "fabric-spine": {100e9, 1250},
+			"spine-fabric": {100e9, 1250}}[k.Tier]
 		if k.BandwidthBps != want[0] || k.DelayNS != want[1] {
 			t.Errorf("link %+v, want %v", k, want)
 		}
@@ -258,11 +265,14 @@ func TestHtsim(t *testing.T) {
 		t.Errorf("path %v, %v: every host reaches every other over the core", path, err)
 	}
 	for _, c := range []struct{ old, new, want string }{
-		{"Tiers 3", "Tiers 4", "Tiers is 4, want 2 or 3"}, {"Nodes 8", "Nodes 6", "Nodes is 6, want a multiple of Podsize (4)"},
-		{"Radix_Up 4", "Radix_Up 3", "must be multiples of its Bundle"}, {"Radix_Down 4", "Radix_Down 8", "Radix_Down of tier 2 is 8"},
+		{"Tiers 3", "Tiers 4", "Tiers is 4, want 2 or 3"},
+		{"Nodes 8", "Nodes 6", "Nodes is 6, want a multiple of Podsize (4)"},
+		{"Radix_Up 4", "Radix_Up 3", "must be multiples of its Bundle"},
+		{"Radix_Down 4", "Radix_Down 8", "Radix_Down of tier 2 is 8"},
 		{"Podsize 4", "Podsize", "Podsize has no number"}, {"Tier 2", "Tier 3", "tier is 3, want 0 to 2"},
 		{"Bundle 1", "Bandle 1", "bandle is not a key here"}, {"Radix_Up 2", "Radix_Up two", `Radix_Up is "two"`},
-		{"Radix_Down 2\nRadix_Up 4", "Radix_Down 4\nRadix_Up 4", "4 ToR switches have 8 cables up, and 4 switches of tier 1 16 down"},
+		{"Radix_Down 2\nRadix_Up 4", "Radix_Down 4\nRadix_Up 4",
+			"4 ToR switches have 8 cables up, and 4 switches of tier 1 16 down"},
 	} {
 		l := loadText(t, "test.topo", strings.Replace(htsimThree, c.old, c.new, 1), Options{})
 		if l.Network != nil || len(l.Faults) == 0 || !strings.Contains(l.Faults[0].Text, c.want) {
@@ -295,11 +305,13 @@ func TestGraphML(t *testing.T) {
 		bandwidth(t, l, "None (2):Bern") != 25e8 {
 		t.Errorf("%d, %d bps", bandwidth(t, l, "Bern:Geneva"), bandwidth(t, l, "None (2):Bern"))
 	}
-	if ns := l.Network.Links[0].DelayNS; ns < 630_000 || ns > 660_000 {
+	ns := l.Network.Links[0].DelayNS
+	if ns < 630_000 || ns > 660_000 {
 		t.Errorf("Bern – Geneva has %d ns, want about 645 us", ns)
 	}
 	for _, c := range []struct{ old, new, want string }{
-		{`target="1"`, `target="7"`, `an edge joins "0" and "7", and there is no such node`}, {`<node id="3">`, `<node id="2">`, `two nodes have the id "2"`},
+		{`target="1"`, `target="7"`, `an edge joins "0" and "7", and there is no such node`},
+		{`<node id="3">`, `<node id="2">`, `two nodes have the id "2"`},
 		{"</graph>", "</graf>", "is not XML"},
 	} {
 		l := loadText(
@@ -314,20 +326,23 @@ func TestGraphML(t *testing.T) {
 	}
 }
 
-const gmlSmall = "# a comment\nCreator \"us\"\ngraph [\n  directed 0\n  node [ id 0 label \"h 1\" graphics [ x 1.0 id 9 ] role \"host\" ]\n" +
-	"  node [ id 1 label \"s\" ]\n  node [ id 2 label \"h2\" role \"server\" ]\n" +
-	"  edge [ source 0 target 1 LinkSpeed \"10\" LinkSpeedUnits \"G\" delay \"2us\" ]\n  edge [ source 2 target 1 bandwidth \"25G\" length \"20m\" ]\n]\n"
+const gmlSmall = "# a comment\nCreator \"us\"\ngraph [\n  directed 0\n  node [ id 0 label \"h 1\" graphics " +
+	"[ x 1.0 id 9 ] role \"host\" ]\n  node [ id 1 label \"s\" ]\n  node [ id 2 label \"h2\" role \"server\" ]\n" +
+	"  edge [ source 0 target 1 LinkSpeed \"10\" LinkSpeedUnits \"G\" delay \"2us\" ]\n  edge [ source 2 " +
+	"target 1 bandwidth \"25G\" length \"20m\" ]\n]\n"
 
 func TestGML(t *testing.T) {
 	l := loadText(t, "net.gml", gmlSmall, Options{})
 	wantFaults(t, l)
 	wantCounts(t, l, "gml", 2, 1, 2)
-	if k := l.Network.Links[0]; k.BandwidthBps != 10e9 || k.DelayNS != 2000 ||
+	k := l.Network.Links[0]
+	if k.BandwidthBps != 10e9 || k.DelayNS != 2000 ||
 		l.Network.Links[2].DelayNS != 100 {
 		t.Errorf("links %+v", l.Network.Links)
 	}
 	for _, bad := range []string{"]", "edge [ source 0", "]]", "node"} {
-		if l := loadText(t, "net.gml", strings.TrimSuffix(gmlSmall, "]\n")+bad, Options{}); bad != "]" &&
+		l := loadText(t, "net.gml", strings.TrimSuffix(gmlSmall, "]\n")+bad, Options{})
+		if bad != "]" &&
 			len(l.Faults) == 0 {
 			t.Errorf("%q: no fault", bad)
 		}
@@ -341,8 +356,8 @@ func TestSmallFilesOfLargeNetworks(t *testing.T) {
 	for name, text := range map[string]string{
 		"topology.txt": "4000000 1 1\n5\n0 5 1Gbps 1us 0\n",
 		"links.txt":    "6 1 200000000\n5\n0 5 1Gbps 1us 0\n",
-		"x.topo": "Nodes 4000000\nTiers 2\nPodsize 4000000\nTier 0\nDownlink_speed_Gbps 1\nRadix_Down 1\nRadix_Up 1000\n" +
-			"Downlink_Latency_ns 1\nTier 1\nDownlink_speed_Gbps 1\nRadix_Down 4000000\nDownlink_Latency_ns 1\n",
+		"x.topo": "Nodes 4000000\nTiers 2\nPodsize 4000000\nTier 0\nDownlink_speed_Gbps 1\nRadix_Down 1\nRadix_Up " +
+			"1000\nDownlink_Latency_ns 1\nTier 1\nDownlink_speed_Gbps 1\nRadix_Down 4000000\nDownlink_Latency_ns 1\n",
 	} {
 		l := loadText(t, name, text, Options{})
 		if len(l.Faults) != 1 || l.Network != nil {
@@ -354,9 +369,12 @@ func TestSmallFilesOfLargeNetworks(t *testing.T) {
 // lldpctl -f json0 puts every value in a list.
 func TestLLDPJSON0(t *testing.T) {
 	entry := func(local, name, kind, port string) string {
-		return `{"name": "` + local + `", "via": "LLDP", "chassis": [{"id": [{"type": "mac", "value": "02:00:00:00:00:01"}], "name": [{"value": "` +
-			name + `"}], "capability": [{"type": "` + kind + `", "enabled": true}]}], "port": [{"id": [{"type": "ifname", "value": "` + port +
-			`"}], "descr": [{"value": "to ` + local + `"}], "auto-negotiation": [{"current": [{"value": "25GbaseCR - long"}]}]}]}`
+		return `{"name": "` + local +
+			`", "via": "LLDP", "chassis": [{"id": [{"type": "mac", "value": "02:00:00:00:00:01"}], "name": [{"value": "` +
+			name + `"}], "capability": [{"type": "` + kind +
+			`", "enabled": true}]}], "port": [{"id": [{"type": "ifname", "value": "` + port +
+			`"}], "descr": [{"value": "to ` + local +
+			`"}], "auto-negotiation": [{"current": [{"value": "25GbaseCR - long"}]}]}]}`
 	}
 	file := func(entries ...string) string {
 		return `{"lldp": [{"interface": [` + strings.Join(entries, ", ") + `]}]}`
@@ -382,11 +400,14 @@ func TestLLDPJSON0(t *testing.T) {
 // The error for an unknown format names the format that the file resembles, and the command that converts it.
 func TestUnknownFormats(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
-		"net.dot": "graph { a -- b }", "nx.json": `{"directed": false, "multigraph": false, "graph": {}, "nodes": [], "links": []}`,
-		"cables.xlsx": "PK\x03\x04", "lab.gns3": `{"project_id": "x", "topology": {}}`, "other.json": `{"a": 1}`, "notes.txt": "hello", "net.gexf": "<gexf/>",
+		"net.dot":     "graph { a -- b }",
+		"nx.json":     `{"directed": false, "multigraph": false, "graph": {}, "nodes": [], "links": []}`,
+		"cables.xlsx": "PK\x03\x04", "lab.gns3": `{"project_id": "x", "topology": {}}`, "other.json": `{"a": 1}`,
+		"notes.txt": "hello", "net.gexf": "<gexf/>",
 	})
 	for name, want := range map[string]string{
-		"net.dot": "looks like a graph of Graphviz; this turns it into a file that is read: gv2gml ", "nx.json": "nx.node_link_graph",
+		"net.dot":     "looks like a graph of Graphviz; this turns it into a file that is read: gv2gml ",
+		"nx.json":     "nx.node_link_graph",
 		"cables.xlsx": "libreoffice --headless --convert-to csv ", "lab.gns3": "jq -r", "net.gexf": "nx.read_gexf",
 		"other.json": "no known format (tables, cabling,", "notes.txt": "A cabling list is the simplest",
 	} {

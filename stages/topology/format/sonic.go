@@ -35,7 +35,8 @@ var sonicTables = []string{
 // sonicKinds maps SONiC's device types to kinds of nodes. Every other type is a switch.
 var sonicKinds = map[string]string{
 	"server": topology.KindHost, "torrouter": topology.KindTor, "backendtorrouter": topology.KindTor,
-	"leafrouter": topology.KindFabric, "backendleafrouter": topology.KindFabric, "spinerouter": topology.KindSpine,
+	"leafrouter": topology.KindFabric, "backendleafrouter": topology.KindFabric,
+	"spinerouter": topology.KindSpine,
 }
 
 // sonicTypes are SONiC's device types by role, for messages.
@@ -129,7 +130,8 @@ func (r *sonicReader) config(file string) {
 	local := top.Value.Get("DEVICE_METADATA").Get("localhost")
 	name := cmp.Or(strings.TrimSpace(local.Get("hostname").Scalar()), sonicFileName(file))
 	at := lineOf(top)
-	if first := r.switches[name]; first != nil {
+	first := r.switches[name]
+	if first != nil {
 		r.fault(at, topology.FaultDoubled, "hostname %s is that of %s", name, first.at.file)
 		return
 	}
@@ -145,7 +147,8 @@ func (r *sonicReader) config(file string) {
 }
 
 func (r *sonicReader) kind(name, text string, at place) {
-	if kind := sonicKind(text); kind != "" {
+	kind := sonicKind(text)
+	if kind != "" {
 		r.kinds = append(r.kinds, device{name: name, kind: kind, at: at})
 	}
 }
@@ -169,7 +172,8 @@ func sonicFileName(file string) string {
 func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 	for name, f := range r.members(top.Of("PORT")) {
 		p := listing{delayNS: -1, down: strings.EqualFold(f.Value.Get("admin_status").Scalar(), "down")}
-		if speed := f.Of("speed"); speed.Value != nil {
+		speed := f.Of("speed")
+		if speed.Value != nil {
 			mbps, err := strconv.ParseInt(strings.TrimSuffix(speed.Value.Text, "M"), 10, 64)
 			if err != nil || mbps < 1 || mbps > 10_000_000 {
 				r.bad(speed, "is %s, want a speed in Mbps", speed.Value)
@@ -178,7 +182,8 @@ func (r *sonicReader) readPorts(v *sonicSwitch, top tree.Field) {
 			p.bps = mbps * 1e6
 		}
 		v.ports[name] = p
-		if alias := f.Value.Get("alias").Scalar(); alias != "" {
+		alias := f.Value.Get("alias").Scalar()
+		if alias != "" {
 			v.alias[alias] = name
 		}
 	}
@@ -202,10 +207,12 @@ func (r *sonicReader) readNeighbors(v *sonicSwitch, top tree.Field) {
 	for key, f := range r.members(top.Of("DEVICE_NEIGHBOR")) {
 		n := sonicNeighbor{listing: listing{a: end{v.name, key}, at: lineOf(f),
 			b: end{f.Value.Get("name").Scalar(), f.Value.Get("port").Scalar()}}}
-		if local := f.Value.Get("local_port").Scalar(); local != "" {
+		local := f.Value.Get("local_port").Scalar()
+		if local != "" {
 			n.a.port, n.b.device = local, cmp.Or(n.b.device, key)
 		}
-		if n.b.device = strings.TrimSpace(n.b.device); n.b.device == "" {
+		n.b.device = strings.TrimSpace(n.b.device)
+		if n.b.device == "" {
 			r.bad(f, "has neither name nor local_port")
 			continue
 		}
@@ -313,9 +320,11 @@ var (
 // precedence: that of the id, then that of the description. A description is free text. Otherwise it is used
 // only if it is a single word and the id is an address or a number.
 func (r *sonicReader) farPort(n sonicNeighbor) string {
-	if far := r.switches[n.b.device]; far != nil {
+	far := r.switches[n.b.device]
+	if far != nil {
 		for _, text := range []string{n.b.port, n.descr} {
-			if name := far.portNamed(text); name != "" {
+			name := far.portNamed(text)
+			if name != "" {
 				return name
 			}
 		}
@@ -348,7 +357,8 @@ func (r *sonicReader) readLLDP(file string) {
 		ports := lldp.Get("interface")
 		found = found || ports != nil
 		for _, object := range listOrOne(ports) {
-			if name := textOf(object, "name"); name != "" && object.Get("chassis") != nil {
+			name := textOf(object, "name")
+			if name != "" && object.Get("chassis") != nil {
 				r.neighbor(name, object, place{file: file, line: object.Line})
 				continue
 			}
@@ -404,7 +414,8 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 		r.count(1, "cable", "left out: %s of the management and console networks")
 		return
 	}
-	chassis, port := firstOf(item, "chassis"), firstOf(item, "port")
+	chassis := firstOf(item, "chassis")
+	port := firstOf(item, "port")
 	name := textOf(chassis, "name")
 	if name == "" && chassis.Get("id") == nil && chassis != nil && len(chassis.Keys) > 0 {
 		name = chassis.Keys[0]
@@ -436,7 +447,8 @@ func (r *sonicReader) neighbor(local string, item *tree.Value, at place) {
 	if on["station"] && !on["bridge"] && !on["router"] {
 		r.kinds = append(r.kinds, device{name: name, kind: topology.KindHost, at: at})
 	}
-	if v := r.of(sonicFileName(at.file), place{file: at.file, line: 1}); !v.listed {
+	v := r.of(sonicFileName(at.file), place{file: at.file, line: 1})
+	if !v.listed {
 		n.a.device = v.name
 		v.heard[local] = true
 		v.neighbors = append(v.neighbors, n)
@@ -550,17 +562,19 @@ type PortQueues [8]QueueSetting
 // or from map "global", has traffic class 0. A class that is missing from TC_TO_QUEUE_MAP has queue 0. A
 // queue without a scheduler has weight 1 (the defaults of SAI).
 func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
-	dscps, queues := d.numberMaps(
+	dscps := d.numberMaps(
 		top.Of("DSCP_TO_TC_MAP"),
 		63,
 		15,
-	), d.numberMaps(
+	)
+	queues := d.numberMaps(
 		top.Of("TC_TO_QUEUE_MAP"),
 		15,
 		7,
 	)
 	pfcQueues := d.numberMaps(top.Of("MAP_PFC_PRIORITY_TO_QUEUE"), 7, 7)
-	chosen, ports := top.Of("PORT_QOS_MAP"), map[string]*PortQueues{}
+	chosen := top.Of("PORT_QOS_MAP")
+	ports := map[string]*PortQueues{}
 	global, classified := find(d, chosen.Of("global").Of("dscp_to_tc_map"), "DSCP_TO_TC_MAP", dscps)
 	for list, f := range d.members(chosen) {
 		classOf, own := find(d, f.Of("dscp_to_tc_map"), "DSCP_TO_TC_MAP", dscps)
@@ -600,8 +614,10 @@ func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
 
 // readQueueTable reads schedulers and marking thresholds of the queues of some ports.
 func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[string]*PortQueues) {
-	schedulers, marks := d.schedulers(top.Of("SCHEDULER")), map[string][2]int64{}
-	if t := top.Value.Get("WRED_PROFILE"); t != nil {
+	schedulers := d.schedulers(top.Of("SCHEDULER"))
+	marks := map[string][2]int64{}
+	t := top.Value.Get("WRED_PROFILE")
+	if t != nil {
 		for _, name := range t.Keys {
 			marks[name] = [2]int64{}
 		}
@@ -635,7 +651,8 @@ func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[stri
 					of.Weight = weight
 				}
 				if marked {
-					of.MarkMin, of.MarkMax = mark[0], mark[1]
+					of.MarkMin = mark[0]
+					of.MarkMax = mark[1]
 				}
 			}
 		}
@@ -647,7 +664,8 @@ func (d *draft) schedulers(f tree.Field) map[string]int64 {
 	weights := map[string]int64{}
 	for name, s := range d.members(f) {
 		weight := int64(1)
-		if of := s.Of("weight"); of.Value != nil {
+		of := s.Of("weight")
+		if of.Value != nil {
 			d.take(tree.ReadInt(&weight, 1, 100)(of))
 		}
 		switch of := s.Of("type"); strings.ToUpper(of.Value.Scalar()) {

@@ -107,7 +107,8 @@ func newTable(d *draft, file string, header []string) *table {
 // add appends a row, unless all of its cells are empty.
 func (t *table) add(row []string, line int) {
 	if slices.ContainsFunc(row, func(cell string) bool { return strings.TrimSpace(cell) != "" }) {
-		t.rows, t.line = append(t.rows, row), append(t.line, line)
+		t.rows = append(t.rows, row)
+		t.line = append(t.line, line)
 	}
 }
 
@@ -115,14 +116,18 @@ func (t *table) add(row []string, line int) {
 func separator(data []byte) rune {
 	var header []byte
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
-		if header = line; len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
+		header = line
+		if len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
 			break
 		}
 	}
-	best, most := ',', 0
+	best := ','
+	most := 0
 	for _, r := range ",;\t" {
-		if n := bytes.Count(header, []byte(string(r))); n > most {
-			best, most = r, n
+		n := bytes.Count(header, []byte(string(r)))
+		if n > most {
+			best = r
+			most = n
 		}
 	}
 	return best
@@ -164,7 +169,8 @@ func parseCSV(d *draft, file string, data []byte) *table {
 			continue
 		}
 		line, _ := r.FieldPos(0)
-		if n := len(t.headers); len(row) != n {
+		n := len(t.headers)
+		if len(row) != n {
 			// Spreadsheets write or omit empty cells at the end of a row.
 			extra := slices.ContainsFunc(
 				row[min(len(row), n):],
@@ -218,7 +224,8 @@ func parseParquet(d *draft, file string, data []byte) (t *table) {
 	}
 	// The Parquet reader panics for some damaged files. The error then says that the file is damaged.
 	defer func() {
-		if p := recover(); p != nil {
+		p := recover()
+		if p != nil {
 			t = bad(p)
 		}
 	}()
@@ -253,7 +260,8 @@ func (t *table) WriteRows(rows []parquet.Row) (int, error) {
 				t.bytes += len(cells[v.Column()])
 			}
 		}
-		if t.bytes += len(cells) * 16; t.bytes > topology.MaxFileBytes {
+		t.bytes += len(cells) * 16
+		if t.bytes > topology.MaxFileBytes {
 			return 0, fmt.Errorf("more than %d MiB of rows", topology.MaxFileBytes>>20)
 		}
 		t.rows, t.line = append(t.rows, cells), append(t.line, len(t.rows)+1)
@@ -399,7 +407,8 @@ func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
 		return nil, err
 	}
 	for i := range linkTable.rows {
-		if id := linkTable.cell(i, linkColumn); id != strconv.Itoa(i) {
+		id := linkTable.cell(i, linkColumn)
+		if id != strconv.Itoa(i) {
 			return nil, fmt.Errorf("table links: link %s is out of order", id)
 		}
 		port := linkTable.cell(i, srcPortColumn)
@@ -408,7 +417,8 @@ func FromTables(nodes, links schema.Batches) (*topology.Network, error) {
 		}
 	}
 	d.ofTables(nodeTable, linkTable)
-	if n := d.finish(); n != nil {
+	n := d.finish()
+	if n != nil {
 		return n, nil
 	}
 	return nil, joinFaults(d.Faults)
@@ -422,7 +432,8 @@ func (d *draft) ofBatches(of schema.Table, in schema.Batches) (*table, error) {
 		for i := range int(rec.NumRows()) {
 			cells := make([]string, len(header))
 			for k, name := range header {
-				if column := columns.Named(rec, name); column.IsValid(i) {
+				column := columns.Named(rec, name)
+				if column.IsValid(i) {
 					cells[k] = strings.Clone(column.ValueStr(i))
 				}
 			}
@@ -447,7 +458,8 @@ func (d *draft) ofTables(nodes, links *table) {
 			Pod:  nodes.position(i, podColumn),
 			Rack: nodes.position(i, rackColumn),
 		}
-		if name := nodes.cell(i, rackNameColumn); name != "" && v.Rack >= 0 {
+		name := nodes.cell(i, rackNameColumn)
+		if name != "" && v.Rack >= 0 {
 			d.nameRack(v.Rack, name)
 		}
 		if ok {

@@ -106,7 +106,8 @@ func (s *assembler) domains() map[string]string {
 		})
 		switch {
 		case !both || len(all) == 0:
-		case len(all) == 1 || s.repair(where, topology.FaultSimilarNames, "%s may be %s or %s", bare, all[0], all[1]):
+		case len(all) == 1 || s.repair(where, topology.FaultSimilarNames, "%s may be %s or %s", bare, all[0],
+			all[1]):
 			same[all[0]] = bare
 			example = cmp.Or(example, all[0])
 		}
@@ -209,7 +210,8 @@ func (s *assembler) findPorts() {
 	halves := map[[2]string][]*listing{} // by the device whose port is known, and the other
 	for i := range s.all {
 		v := &s.all[i]
-		near, far := &v.a, &v.b
+		near := &v.a
+		far := &v.b
 		if near.port == "" {
 			near, far = far, near
 		}
@@ -247,12 +249,14 @@ func (s *assembler) pairHalves(halves map[[2]string][]*listing) {
 		if pair[0] > pair[1] || len(back) == 0 {
 			continue
 		}
-		near, far := ports(list, pair[0]), ports(back, pair[1])
+		near := ports(list, pair[0])
+		far := ports(back, pair[1])
 		if len(near) != len(far) {
 			continue
 		}
 		for _, v := range append(slices.Clip(list), back...) {
-			a, b := &v.a, &v.b
+			a := &v.a
+			b := &v.b
 			if a.device != pair[0] {
 				a, b = b, a
 			}

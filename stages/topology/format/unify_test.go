@@ -29,7 +29,8 @@ func bandwidth(t *testing.T, l *Loaded, ends string) (bps int64) {
 
 // A cable whose ends spell one port in two ways must not become a LAG of twice its bandwidth.
 func TestPortSpellingsAreOneCable(t *testing.T) {
-	for _, c := range [][2]string{{"Ethernet", "ethernet"}, {"Ethernet", "Eth"}, {"Ethernet", "Et"}, {"Hu0/0/0/", "HundredGigE0/0/0/"},
+	for _, c := range [][2]string{{"Ethernet", "ethernet"}, {"Ethernet", "Eth"}, {"Ethernet", "Et"},
+		{"Hu0/0/0/", "HundredGigE0/0/0/"},
 		{"GigabitEthernet1/0/", "Gi1/0/"}, {"swp", "SWP"}} {
 		list := strings.NewReplacer("OWN", c[0], "OTHER", c[1]).
 			Replace("device_a,port_a,device_b,port_b,speed\n" +
@@ -38,7 +39,8 @@ func TestPortSpellingsAreOneCable(t *testing.T) {
 				"leaf2,OWN49,spine1,OTHER2,100G\nspine1,OWN2,leaf2,OTHER49,100G\n")
 		l := loadText(t, "c.csv", list, Options{})
 		wantFaults(t, l)
-		if bps := bandwidth(t, l, "leaf1:spine1"); l.Cables != 4 || bps != 100e9 {
+		bps := bandwidth(t, l, "leaf1:spine1")
+		if l.Cables != 4 || bps != 100e9 {
 			t.Errorf("%s: %d cables, leaf1 – spine1 %d bps; want 4 and 100 Gbps", c, l.Cables, bps)
 		}
 	}
@@ -76,7 +78,8 @@ func TestNamesWithDomains(t *testing.T) {
 		"3 island",
 	)
 	apart := "a,b,speed\nr1.1,r1,10G\nh1,r1.1,10G\nh2,r1,10G\nweb.lab,web,10G\n10.0.0.1,r1,10G\n10.0.0.2,r1,10G\n"
-	if l := loadText(t, "c.csv", apart, Options{HostPatterns: []string{"h*", "10.*", "web.lab"}}); l.Hosts+l.Switches != 8 {
+	if l := loadText(t, "c.csv", apart, Options{HostPatterns: []string{"h*", "10.*", "web.lab"}}); l.Hosts+
+		l.Switches != 8 {
 		t.Errorf(
 			"%d hosts, %d switches: addresses, numbers and cabled devices are no domains",
 			l.Hosts,
@@ -139,7 +142,8 @@ func TestOneSidedRepairKeepsTheBandwidth(t *testing.T) {
 	o := Options{Repair: []topology.FaultKind{topology.FaultOneSided}}
 	l := loadText(t, "c.csv", list, o)
 	wantFaults(t, l)
-	wantNotes(t, l, "1 cable, each end of which names the other's port differently, such as s1:p8 – s2:to-s1 and s2:p8 – s1:to-s2")
+	wantNotes(t, l, "1 cable, each end of which names the other's port differently, such as s1:p8 – s2:to-s1 "+
+		"and s2:p8 – s1:to-s2")
 	if l.Cables != 3 || bandwidth(t, l, "s1:s2") != 100e9 {
 		t.Errorf("%d cables, s1 – s2 %d bps; want 3 and 100 Gbps", l.Cables, bandwidth(t, l, "s1:s2"))
 	}
@@ -209,7 +213,8 @@ func TestSpeedSuggestionFitsOneCable(t *testing.T) {
 
 // 4x25G means four lanes of one port: 25 Gbps to each of four devices, or 100 Gbps to one.
 func TestBreakouts(t *testing.T) {
-	list := "a,port_a,b,port_b,speed\nleaf,p1,h1,e,4x25G\nleaf,p1,h2,e,4x25G\nleaf,p1,h3,e,4 x 25G\nleaf,p1,h4,e,4x25Gbps\nleaf,p2,h5,e,4x25G\n"
+	list := "a,port_a,b,port_b,speed\nleaf,p1,h1,e,4x25G\nleaf,p1,h2,e,4x25G\nleaf,p1,h3,e,4 x " +
+		"25G\nleaf,p1,h4,e,4x25Gbps\nleaf,p2,h5,e,4x25G\n"
 	l := loadText(t, "c.csv", list, Options{})
 	wantFaults(t, l)
 	if bandwidth(t, l, "h1:leaf") != 25e9 || bandwidth(t, l, "h4:leaf") != 25e9 ||

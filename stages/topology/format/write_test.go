@@ -41,7 +41,8 @@ func TestWriteTablesReadsBack(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		sameNetwork(t, name, back, n)
-		if a, b := back.RackNames(), n.RackNames(); !slices.Equal(a, b) {
+		a, b := back.RackNames(), n.RackNames()
+		if !slices.Equal(a, b) {
 			t.Errorf("%s: racks %v, want %v", name, a, b)
 		}
 		links := n.LinksRecord()
@@ -92,7 +93,8 @@ type oneBatch struct{ rec arrow.Record }
 
 func (b *oneBatch) Next(...string) (arrow.Record, error) {
 	rec := b.rec
-	if b.rec = nil; rec == nil {
+	b.rec = nil
+	if rec == nil {
 		return nil, io.EOF
 	}
 	return rec, nil

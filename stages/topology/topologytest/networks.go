@@ -11,14 +11,19 @@ import (
 
 // SmallClos is the paper's small topology: 2 pods × 16 racks × 8 hosts, 2 planes.
 func SmallClos(oversubscription int) topology.ClosSpec {
-	return topology.ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2, SpinesPerPlane: 16 / oversubscription,
-		HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000, FabricDelayNS: 1000}
+	return topology.ClosSpec{Pods: 2, RacksPerPod: 16, HostsPerRack: 8, Planes: 2,
+		SpinesPerPlane: 16 / oversubscription, HostBps: 10e9, FabricBps: 40e9, HostDelayNS: 1000,
+		FabricDelayNS: 1000}
 }
 
 // LargeClos is the paper's large topology: 8 pods × 48 racks × 16 hosts, 4 planes.
 func LargeClos(oversubscription int) topology.ClosSpec {
 	c := SmallClos(1)
-	c.Pods, c.RacksPerPod, c.HostsPerRack, c.Planes, c.SpinesPerPlane = 8, 48, 16, 4, 48/oversubscription
+	c.Pods = 8
+	c.RacksPerPod = 48
+	c.HostsPerRack = 16
+	c.Planes = 4
+	c.SpinesPerPlane = 48 / oversubscription
 	return c
 }
 
