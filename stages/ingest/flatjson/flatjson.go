@@ -115,10 +115,10 @@ func (r *Reader) readValue(place int) bool {
 	r.skipSpace()
 	var text []byte
 	var ok bool
-	switch first := r.peek(); {
-	case first == '"':
+	switch r.peek() {
+	case '"':
 		text, ok = r.quoted()
-	case first == 'n':
+	case 'n':
 		return r.literal("null")
 	default:
 		text, ok = r.digits()
