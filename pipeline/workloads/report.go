@@ -204,6 +204,19 @@ func (r *Report) Text() *text.Answer {
 		p.Linef("%-24s %-24s %12d %16d %7.2f%%", cmp.Or(l.Service, "(none)"), cmp.Or(l.VNet, "(none)"), l.Flows,
 			l.Bytes, 100*float64(l.Bytes)/float64(max(1, r.Bytes)))
 	}
+	r.writeLinks(p)
+	if r.UnreachableFlows > 0 {
+		p.Linef("%d flows have no path", r.UnreachableFlows)
+	}
+	p.Linef("\n%s packet-hops to simulate: about %s for the whole network (exact) with %d workers",
+		units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers)
+	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT "+
+		"reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
+	return p
+}
+
+// writeLinks lists the most loaded links, and all links above 100%.
+func (r *Report) writeLinks(p *text.Answer) {
 	over := 0
 	for _, l := range r.Links {
 		if l.Load > 1 {
@@ -211,8 +224,7 @@ func (r *Report) Text() *text.Answer {
 		}
 	}
 	p.Linef("\nOffered load of the links: bytes without headers over the time of the workload (%d of %d above "+
-		"100%%)", over,
-		len(r.Links))
+		"100%%)", over, len(r.Links))
 	p.Linef("%-8s %-44s %10s %16s %9s", "link_id", "link", "flows", "bytes", "load")
 	for i, l := range r.Links {
 		if i >= hottestShown && l.Load <= 1 || i >= 50 {
@@ -225,12 +237,4 @@ func (r *Report) Text() *text.Answer {
 		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, decimals,
 			100*l.Load)
 	}
-	if r.UnreachableFlows > 0 {
-		p.Linef("%d flows have no path", r.UnreachableFlows)
-	}
-	p.Linef("\n%s packet-hops to simulate: about %s for the whole network (exact) with %d workers",
-		units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers)
-	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT "+
-		"reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
-	return p
 }

@@ -33,6 +33,16 @@ func inLog(t *testing.T, format, text string, o Options) (tested, error) {
 	return readFile(t, topologytest.SmallNetwork(t), file, o)
 }
 
+// A number of packets that no link carries in years makes no product of the judgement overflow. Without this,
+// one row ends the ingest of a file.
+func TestNumbersOfPacketsDoNotOverflow(t *testing.T) {
+	row := "2 1 eni-1 0 1 1 2 6 %d.0 %d 1769850000 1769850060 ACCEPT OK\n" // .0: a row for SQL
+	_, err := inLog(t, "vpc", fmt.Sprintf(row, int64(1)<<60, int64(1)<<59), Options{MaxRejects: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // flowsOf lists the flows of a file as "src dst bytes".
 func flowsOf(t *testing.T, stats tested) string {
 	t.Helper()

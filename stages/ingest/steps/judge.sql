@@ -7,8 +7,8 @@ WITH joined AS (
     coalesce(s.off_fabric, false) AS src_off, coalesce(d.off_fabric, false) AS dst_off,
     coalesce(t.sampling_rate, CASE WHEN t.sampled THEN 1 END, $rate) AS rate, t.size_bytes::HUGEINT * rate AS whole_bytes,
     coalesce(t.end_ns, t.start_ns) AS last_ns,
-    coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets
-      AND t.packets * CASE WHEN contains(t.src, ':') THEN $header_bytes + 20 ELSE $header_bytes END, false) AS alone
+    coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets::HUGEINT
+      AND t.packets::HUGEINT * CASE WHEN contains(t.src, ':') THEN $header_bytes + 20 ELSE $header_bytes END, false) AS alone
   FROM timed AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
 ), labelled AS (
   SELECT j.*,

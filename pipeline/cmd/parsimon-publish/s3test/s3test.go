@@ -42,6 +42,7 @@ type Fault func(w http.ResponseWriter, r *http.Request) Outcome
 // An Outcome is what happens to a request.
 type Outcome int
 
+// The outcomes.
 const (
 	Pass     Outcome = iota // the server answers it
 	Answered                // the fault has answered it
