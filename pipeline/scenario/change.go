@@ -388,7 +388,8 @@ func parseDelay(text string) (func(*application) error, error) {
 	}, err
 }
 
-// setCables sets a value of cables. It adds those whose value changes to a list of the canonical form.
+// setCables sets a value of cables. It adds those whose value changes to a list of the canonical form. All
+// members of a LAG get the same value, which is computed once: a share is one of the present bandwidth.
 func (a *application) setCables(selector string, list *[][3]int64, of func(*topology.Link) (was, is int64),
 	set func(a, b int32, value int64) error) error {
 	cables, err := a.n.Select(selector)
@@ -398,6 +399,7 @@ func (a *application) setCables(selector string, list *[][3]int64, of func(*topo
 			if err == nil && was != is {
 				err = set(cable[0], cable[1], is)
 				*list = setCable(*list, cable, is)
+				break
 			}
 		}
 	}

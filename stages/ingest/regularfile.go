@@ -251,9 +251,13 @@ func (r *regularRows) checkShare(row int64) error {
 	return nil
 }
 
+// longLine is the number of bytes of a line that is not regular. Batches of regular rows are bounded by their
+// number of rows, and so their memory is, too. Rows for SQL are bounded by bytes.
+const longLine = 4096
+
 // add adds a row of fields if it is regular.
 func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
-	if !r.isPlain() {
+	if len(line) >= longLine || !r.isPlain() {
 		return false, r.checkShare(row)
 	}
 	reason := r.asideReason()
