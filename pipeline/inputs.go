@@ -57,24 +57,11 @@ func BeginInputs(ctx context.Context, dir string, in Inputs, v Variant, o Settin
 	}
 	in.Spec.Named = map[string]time.Time{in.Spec.Name: time.Now()}
 	model, err := newModel(ctx, nil, in.Spec, network)
-	if err == nil {
-		model.waits = counted.Closed()
-		err = model.check(v, o)
-	}
 	if err != nil {
 		return nil, err
 	}
-	l, err := lake.Open(dir, true)
-	if err != nil {
-		return nil, err
-	}
-	model.Lake = l
-	model.limit(0)
-	e, err := newEstimation(ctx, model, v, o)
-	if err == nil {
-		e.source = in.source(counted)
-	}
-	return e, err
+	model.waits = counted.Closed()
+	return model.beginIn(ctx, dir, v, o, func(*Estimation) *source { return in.source(counted) })
 }
 
 // checkSpec checks the spec, and makes its canonical form compact.

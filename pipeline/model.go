@@ -344,21 +344,27 @@ func Begin(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o S
 		return nil, err
 	}
 	model, err := modelOf(ctx, s)
-	if err == nil {
-		err = model.check(v, o)
-	}
 	if err != nil {
+		return nil, err
+	}
+	return model.beginIn(ctx, dir, v, o, func(e *Estimation) *source { return sourceOf(model, e.Settings, s) })
+}
+
+// beginIn checks a model that is not in a lake, and opens it for a new estimate in the lake in directory dir.
+func (m *Model) beginIn(ctx context.Context, dir string, v Variant, o Settings,
+	from func(*Estimation) *source) (*Estimation, error) {
+	if err := m.check(v, o); err != nil {
 		return nil, err
 	}
 	l, err := lake.Open(dir, true)
 	if err != nil {
 		return nil, err
 	}
-	model.Lake = l
-	model.limit(0)
-	e, err := newEstimation(ctx, model, v, o)
+	m.Lake = l
+	m.limit(0)
+	e, err := newEstimation(ctx, m, v, o)
 	if err == nil {
-		e.source = sourceOf(model, e.Settings, s)
+		e.source = from(e)
 	}
 	return e, err
 }
