@@ -39,10 +39,11 @@ func (m *Model) ingestedFlows(of ingested) *source {
 			return nil, err
 		}
 		stats := &Generated{}
+		divided := &traffic.Divided{}
 		if of.workload.Profiles {
-			stats.Traffic, err = of.writeDivided(ctx, t, files, state, out)
+			divided, err = of.writeDivided(ctx, t, files, state, out)
 		}
-		if err == nil && len(stats.Traffic) == 0 {
+		if err == nil && len(divided.Groups) == 0 {
 			err = of.writeWhole(ctx, files, state.Merge.Chunks, out)
 		}
 		if err != nil {
@@ -53,7 +54,9 @@ func (m *Model) ingestedFlows(of ingested) *source {
 			return nil, fmt.Errorf("workload %s has no flow in the part that was asked for", of.workload.ID)
 		}
 		stats.Notes = state.Merge.Notes(written.FirstStartNS, written.LastStartNS)
-		stats.Notes = append(stats.Notes, traffic.Notes(stats.Traffic)...)
+		stats.Traffic = divided.Groups
+		stats.Notes = append(stats.Notes, traffic.Notes(divided.Groups)...)
+		stats.Notes = append(stats.Notes, divided.Earlier.Notes(of.Network)...)
 		if state.Setting.Records && !of.workload.Profiles {
 			note := fmt.Sprintf("all bytes of a connection are sent at its start, because an older version ingested "+
 				"workload %s: ingest its flow logs again, and long connections send their bytes when the log saw them",
@@ -88,10 +91,10 @@ func (in *ingested) writeWhole(
 }
 
 // writeDivided writes the flows of which some are parts of connections. If no connection is divided, it
-// writes nothing and returns no groups.
+// writes nothing.
 func (in *ingested) writeDivided(
 	ctx context.Context, t *engine.Attempt, files []lake.DataFile, state *workloads.State, out *lake.FlowWriter,
-) (groups []traffic.Group, err error) {
+) (divided *traffic.Divided, err error) {
 	intervals, err := state.IntervalFiles(in.Lake)
 	if err != nil {
 		return nil, err
@@ -108,14 +111,14 @@ func (in *ingested) writeDivided(
 		Flows: ScanFiles(in.Lake, files), Intervals: ScanFiles(in.Lake, intervals), Network: in.Network,
 		Rules: in.rules, FromNS: in.fromNS, ToNS: in.toNS, Dir: dir,
 	}
-	divided, err := traffic.Divide(ctx, db, input)
+	divided, err = traffic.Divide(ctx, db, input)
 	err = errors.Join(err, db.Close())
 	defer func() { err = errors.Join(err, divided.Remove()) }()
 	if err != nil || len(divided.Groups) == 0 {
-		return nil, err
+		return divided, err
 	}
 	whole := parquet.OpenForeign(schema.Flows, divided.WholeFile)
 	parts := parquet.OpenForeign(traffic.Parts, divided.PartsFile)
 	streams := traffic.Streams{Whole: whole, Parts: parts}
-	return divided.Groups, divided.Write(ctx, input, in.Spec.Seed, streams, out)
+	return divided, divided.Write(ctx, input, in.Spec.Seed, streams, out)
 }

@@ -20,6 +20,7 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/units"
 	"parsimon/stages/route"
+	"parsimon/stages/traffic"
 )
 
 // maxSlots bounds the slots of a comparison.
@@ -29,7 +30,7 @@ const maxSlots = 100_000
 const near = 0.01
 
 // EarlierShare is the share of a link's bytes from which Links.Earlier names the link.
-const EarlierShare = 0.05
+const EarlierShare = traffic.EarlierShare
 
 // worstLinks is the number of links in Links.Worst and in Links.Earlier.
 const worstLinks = 10

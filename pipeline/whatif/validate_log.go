@@ -43,8 +43,8 @@ func ValidateLog(ctx context.Context, e *pipeline.Estimation, o LogOptions) (_ *
 	if _, err := e.Records(schema.Slowdowns); err != nil {
 		if e.Lake.Answer(e.ID()).Sampled() {
 			err = fmt.Errorf("the last run of scenario %s is an estimate from windows of time (--within), and the "+
-				"bytes of "+
-				"links need every flow: %w", e.Spec.Name, err)
+				"bytes of links need every flow: run it without --within, or a shorter part (--from, --to); an "+
+				"estimate of all flows that the lake has is named by --scenario NAME@VARIANT", e.Spec.Name)
 		}
 		return nil, err
 	}

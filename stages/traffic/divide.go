@@ -33,6 +33,7 @@ type Divided struct {
 	WholeFile string // flows that stay whole, as table flows has them
 	PartsFile string // intervals of the other flows, as table Parts has them
 	Groups    []Group
+	Earlier   Earlier
 	nextID    int64 // above the ids of all flows of the workload
 }
 
@@ -126,6 +127,7 @@ func Divide(ctx context.Context, db *sql.DB, in Input) (*Divided, error) {
 	q.exec(ctx, "CREATE TABLE groups AS SELECT f.service, d.kind, count(DISTINCT f.flow_id) AS connections, "+
 		"sum(i.bytes::HUGEINT) AS bytes "+parts+" GROUP BY ALL")
 	d.Groups = q.groups(ctx)
+	d.Earlier = q.earlier(ctx, divided)
 	if q.err != nil || len(d.Groups) == 0 {
 		return d, q.err
 	}

@@ -144,8 +144,10 @@ func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
 	c := newConnectionLog(t).withRecords(t, "part",
 		record(50000, 443, 60_000_000, 150, 179), record(50000, 443, 60_000_000, 180, 209), // one connection
 		record(50001, 443, 30_000_000, 190, 219), record(50002, 443, 1_000_000, 200, 200))
-	must(t, "run", "--workload", "part", "--lake", c.lake, "--name", "part", "--estimator", "independent",
+	out := must(t, "run", "--workload", "part", "--lake", c.lake, "--name", "part", "--estimator", "independent",
 		"--from", "00:03", "--to", "00:04")
+	contains(t, out, "warning: flows: transfers that began before the run's part of the log have 60 MB of it, ",
+		"66%, and", "what the links of 2 hosts carry, such as 65.9% of what db1 receives")
 	v := c.againstLog(t, "part")
 	b := v.Links.Flows
 	if b.Log != 91_000_000 || b.Earlier != 60_000_000 || b.Simulated != 31_000_000 || v.Links.EarlierLinks != 4 {
@@ -175,6 +177,9 @@ func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
 		failure{exitUsage, "--slot", append(validate, "base", "--slot", "0")},
 		failure{exitUsage, "--slot goes with --truth", []string{"validate", "--lake", c.lake, "--slot", "1s"}},
 		failure{exitFailed, "take longer slots", append(validate, "base", "--slot", "1ms")})
+	must(t, "run", "--workload", "p", "--lake", c.lake, "--name", "windows", "--from", "00:02", "--to", "00:03",
+		"--traffic", "db=messages:10KB", "--within", "40%", "--of", "p50")
+	mustFail(t, failure{exitFailed, "run it without --within", append(validate, "windows")})
 	c.withRecords(t, "p", record(1, 443, 1000, 0, 0))
 	mustFail(t, failure{exitFailed, "was removed, or more was added to it", append(validate, "base")})
 }
