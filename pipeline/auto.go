@@ -219,3 +219,28 @@ func (e *Estimation) removeStep(stored variant.Variant) error {
 	}
 	return e.Publish()
 }
+
+// LastRun returns the variant of the scenario's last run. ok is false if the lake does not have its estimate
+// of every flow.
+func (m *Model) LastRun() (v Variant, ok bool) {
+	v, err := VariantOf(m.Lake.Answer(m.ID()))
+	return v, err == nil && m.estimated(v)
+}
+
+// withAnswer completes a variant from the answer of the scenario's last run, if an automatic estimate can choose
+// that answer.
+func withAnswer(model *Model, like Variant) Variant {
+	v, none := VariantOf(model.Lake.Answer(model.ID()))
+	chosen := v == (Variant{Estimator: estimators.Exact}) ||
+		v == (Variant{Estimator: estimators.Flow, Passes: MaxPasses})
+	if like.Auto && none == nil && chosen && model.estimated(v) {
+		return v
+	}
+	return like
+}
+
+// estimated reports whether the lake holds the complete estimate of a variant.
+func (m *Model) estimated(v Variant) bool {
+	_, incomplete := ReadOnly(m, v, Settings{}).Records(schema.Slowdowns)
+	return incomplete == nil
+}

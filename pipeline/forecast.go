@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages/estimators"
 )
@@ -71,7 +72,7 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 	for id := range loads.Links {
 		f.MaxLoad = max(f.MaxLoad, loads.Load(e.Network.Links[id]))
 	}
-	status, err := ReadScenarioStatus(e.Lake, e.ID(), false)
+	status, err := ReadScenarioStatus(e.Lake, e.ID(), lake.BySize)
 	if err != nil {
 		return nil, err
 	}

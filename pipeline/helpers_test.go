@@ -235,7 +235,7 @@ func openLake(t testing.TB, dir string) *lake.Lake {
 // stateOf returns the state of the only scenario of a lake. It reads all bytes of its files.
 func stateOf(t testing.TB, dir string) (string, *Status) {
 	t.Helper()
-	status, err := ReadStatus(openLake(t, dir), true)
+	status, err := ReadStatus(openLake(t, dir), lake.ByContent)
 	if err != nil {
 		t.Fatal(err)
 	}

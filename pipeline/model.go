@@ -168,13 +168,13 @@ func (s *Spec) checkConstants() error {
 // Resolve finds the scenario that a user names by its id, its name, an alias, or a prefix of the id of at
 // least 4 digits. If several scenarios have the name, it returns the one that a user named last.
 func Resolve(l *lake.Lake, name string) (lake.ScenarioID, error) {
-	id, _, err := ResolveNoted(l, name, false)
+	id, _, err := ResolveNoted(l, name, names.Abbreviated)
 	return id, err
 }
 
-// ResolveNoted is Resolve with a note for the user if several scenarios have the name. If whole is set,
+// ResolveNoted is Resolve with a note for the user if several scenarios have the name. With names.Exact,
 // several scenarios are an error, and prefixes of ids are not accepted.
-func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, note string, _ error) {
+func ResolveNoted(l *lake.Lake, name string, match names.Match) (_ lake.ScenarioID, note string, _ error) {
 	ids, err := l.Scenarios()
 	switch {
 	case err != nil:
@@ -197,7 +197,7 @@ func ResolveNoted(l *lake.Lake, name string, whole bool) (_ lake.ScenarioID, not
 		return names.Thing{ID: string(s.ScenarioID), Names: append([]string{s.Name}, s.Aliases...),
 			About: func() string { return about(l, s.ScenarioID, s.Named[name]) }}
 	})
-	at, note, err := names.Find("scenario", name, l.Path(), all, whole)
+	at, note, err := names.Find("scenario", name, l.Path(), all, match)
 	if err != nil {
 		return "", "", err
 	}
@@ -422,7 +422,7 @@ func (m *Model) Resume(ctx context.Context, v Variant, o Settings) (*Estimation,
 		place.session.Close()
 		return nil, err
 	}
-	return place.open(m, held(m, v), o)
+	return place.open(m, withAnswer(m, v), o)
 }
 
 // confirm returns an error if the scenario has changed since the model was opened. While this process waited

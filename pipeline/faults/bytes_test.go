@@ -116,7 +116,7 @@ func (d *damage) statusNames() error {
 	if err != nil {
 		return err
 	}
-	status, err := pipeline.ReadStatus(l, true)
+	status, err := pipeline.ReadStatus(l, lake.ByContent)
 	if err != nil {
 		return err
 	}

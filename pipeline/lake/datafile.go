@@ -202,6 +202,23 @@ func digestOf(f *os.File) (string, error) {
 	return fmt.Sprintf("%016x", hash.Sum64()), nil
 }
 
+// Verification says how closely a data file is checked.
+type Verification int
+
+// The ways to check a data file.
+const (
+	BySize    Verification = iota // that it exists and has the committed size
+	ByContent                     // that it also has the committed bytes
+)
+
+// Verify returns an error if a committed file is damaged, as far as the given check can tell.
+func (l *Lake) Verify(d DataFile, how Verification) error {
+	if how == ByContent {
+		return l.Check(d)
+	}
+	return l.CheckSize(d)
+}
+
 // CheckSize returns an error if a committed file is missing or has another size.
 func (l *Lake) CheckSize(d DataFile) error {
 	path := filepath.Join(l.path, d.Path)

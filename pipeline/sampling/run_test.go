@@ -143,7 +143,7 @@ func checkLake(t *testing.T, l *lake.Lake, r *Result) {
 	if windows != int64(r.Windows) || share != r.SampledShare || intervals != int64(len(r.Rows)-open) {
 		t.Errorf("committed rows %v, want those of %d windows", rows, r.Windows)
 	}
-	status, err := pipeline.ReadStatus(l, true)
+	status, err := pipeline.ReadStatus(l, lake.ByContent)
 	if err != nil || len(status.Scenarios) != 1 || status.Scenarios[0].State != pipeline.StateComplete {
 		t.Errorf("status %+v (%v), want one complete scenario", status, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema/sizebin"
 	"parsimon/stages/estimators"
@@ -97,7 +98,7 @@ func TestIntervalsOfARun(t *testing.T) {
 	if got != "["+strings.Join(bins, ", ")+"]" {
 		t.Errorf("size_bins has %s, the stages have %q", got, bins)
 	}
-	status, err := pipeline.ReadStatus(estimates.Open(t, dir), true)
+	status, err := pipeline.ReadStatus(estimates.Open(t, dir), lake.ByContent)
 	if err != nil || status.Scenarios[0].State != pipeline.StateComplete {
 		t.Errorf("status %+v, %v", status, err)
 	}

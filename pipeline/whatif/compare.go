@@ -278,7 +278,7 @@ func (c *Comparison) compare(ctx context.Context, session *lake.Session, memoryB
 func chooseVariants(l *lake.Lake, base, other *Side) error {
 	var have [2][]string
 	for i, side := range []*Side{base, other} {
-		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(side.Scenario), false)
+		s, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(side.Scenario), lake.BySize)
 		switch {
 		case err != nil:
 			return err

@@ -108,7 +108,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := estimates.Open(t, o.Lake)
-	user, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(mine.Other.Scenario), false)
+	user, err := pipeline.ReadScenarioStatus(l, lake.ScenarioID(mine.Other.Scenario), lake.BySize)
 	if err != nil || user.State != pipeline.StateComplete {
 		t.Errorf("the user's what-if of a cable of the sweep is %s, %v", user.State, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/stages/estimators"
 )
@@ -187,7 +188,7 @@ func TestExactEndToEnd(t *testing.T) {
 			t.Errorf("p90 is off by %+.2f", r.Error)
 		}
 	}
-	status, err := pipeline.ReadStatus(run.Lake, true)
+	status, err := pipeline.ReadStatus(run.Lake, lake.ByContent)
 	if err != nil || status.Scenarios[0].State != pipeline.StateComplete ||
 		len(status.Scenarios[0].Variants) != 1 {
 		t.Errorf("status %+v, %v", status, err)

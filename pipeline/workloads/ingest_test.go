@@ -311,7 +311,7 @@ func TestSeveralFormats(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	l, _ := d.open(t)
-	s := ReadStatus(l, "days", true)
+	s := ReadStatus(l, "days", lake.ByContent)
 	if s.Format != "gcp,nfdump,vpc" {
 		t.Errorf("%+v", s)
 	}
@@ -445,7 +445,7 @@ func TestFlippedByteInRecords(t *testing.T) {
 		!strings.Contains(err.Error(), file.Path) {
 		t.Errorf("query: %v", err)
 	}
-	s := ReadStatus(l, "days", true)
+	s := ReadStatus(l, "days", lake.ByContent)
 	if s.State != "damaged" || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], file.Path) {
 		t.Errorf("status %+v", s)
 	}
@@ -457,7 +457,7 @@ func TestFlippedByteInRecords(t *testing.T) {
 	if r.DamagedFiles != 1 || r.Flows != 200 {
 		t.Errorf("ingest of both days: %+v", r)
 	}
-	s = ReadStatus(l, "days", true)
+	s = ReadStatus(l, "days", lake.ByContent)
 	if s.State != "complete" {
 		t.Errorf("status after the repair %+v", s)
 	}
@@ -529,7 +529,7 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 	if n != "100" {
 		t.Errorf("%s flows, want the first day's 100", n)
 	}
-	s := ReadStatus(l, "days", true)
+	s := ReadStatus(l, "days", lake.ByContent)
 	if s.State != "complete" || s.Sources != 1 || s.Flows != 100 {
 		t.Errorf("status %+v", s)
 	}

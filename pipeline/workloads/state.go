@@ -170,7 +170,7 @@ func Read(l *lake.Lake, id lake.WorkloadID) (s *State, found bool, err error) {
 
 // Resolve reads the ingested workload that a user names. If the name is a hash, a prefix is sufficient.
 func Resolve(l *lake.Lake, name string) (*State, error) {
-	id, err := resolve(l, name, false)
+	id, err := resolve(l, name, names.Abbreviated)
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +180,11 @@ func Resolve(l *lake.Lake, name string) (*State, error) {
 
 // ResolveWhole checks that the lake has a workload with exactly this name. The error lists the workloads of
 // the lake.
-func ResolveWhole(l *lake.Lake, name string) (lake.WorkloadID, error) { return resolve(l, name, true) }
+func ResolveWhole(l *lake.Lake, name string) (lake.WorkloadID, error) {
+	return resolve(l, name, names.Exact)
+}
 
-func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
+func resolve(l *lake.Lake, name string, match names.Match) (lake.WorkloadID, error) {
 	ids, err := l.Workloads()
 	if err != nil {
 		return "", err
@@ -192,7 +194,7 @@ func resolve(l *lake.Lake, name string, whole bool) (lake.WorkloadID, error) {
 		_, chosen := lake.ParseScenarioID(string(id)) // hashes look like scenario ids
 		all[i] = names.Thing{ID: string(id), Chosen: chosen != nil}
 	}
-	at, _, err := names.Find("workload", name, l.Path(), all, whole)
+	at, _, err := names.Find("workload", name, l.Path(), all, match)
 	if err != nil {
 		return "", err
 	}
@@ -306,9 +308,9 @@ type Status struct {
 	Damage  []string        `json:"damage,omitempty"`
 }
 
-// ReadStatus checks a workload and every file that it should have. If thorough is set, it verifies the bytes
-// of each file. Otherwise it only checks that the file exists and has the right size.
-func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
+// ReadStatus checks a workload and every file that it should have. how says how closely it checks
+// each file.
+func ReadStatus(l *lake.Lake, id lake.WorkloadID, how lake.Verification) Status {
 	out := Status{ID: id, State: "complete"}
 	s, _, err := Read(l, id)
 	if err != nil {
@@ -323,16 +325,12 @@ func ReadStatus(l *lake.Lake, id lake.WorkloadID, thorough bool) Status {
 	out.Rows = c.Rows
 	out.Reverse = c.Reverse
 	out.Rejects = c.Rejects
-	check := l.CheckSize
-	if thorough {
-		check = l.Check
-	}
 	_, _, err = l.ReadManifest(lake.Place{Workload: id})
 	if err != nil {
 		out.State, out.Damage = "damaged", append(out.Damage, err.Error())
 	}
 	for _, f := range s.files() {
-		if err := check(f); err != nil {
+		if err := l.Verify(f, how); err != nil {
 			out.State, out.Damage = "damaged", append(out.Damage, err.Error())
 		}
 	}

@@ -31,16 +31,16 @@ func TestFind(t *testing.T) {
 		{"basf", `lake; it holds cafe0000deadbeef ("base")`, "lake; it holds cafe0000deadbeef"},
 		{"cafe00", "cafe0000deadbeef", "whole ids and names only"},
 	} {
-		for whole, want := range map[bool]string{false: c.part, true: c.full} {
-			at, note, err := names.Find("scenario", c.asked, "lake", all, whole)
+		for match, want := range map[names.Match]string{names.Abbreviated: c.part, names.Exact: c.full} {
+			at, note, err := names.Find("scenario", c.asked, "lake", all, match)
 			said := strings.Contains(note, "its id: 0123ffff00000000 of today")
 			if said != (err == nil && c.asked == "twice") {
-				t.Errorf("%q, whole %v: note %q", c.asked, whole, note)
+				t.Errorf("%q, match %v: note %q", c.asked, match, note)
 			}
 			if err != nil && strings.Contains(err.Error(), want) || err == nil && all[at].ID == want {
 				continue
 			}
-			t.Errorf("%q, whole %v: found %d, error %v; want %s", c.asked, whole, at, err, want)
+			t.Errorf("%q, match %v: found %d, error %v; want %s", c.asked, match, at, err, want)
 		}
 	}
 }

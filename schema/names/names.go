@@ -81,23 +81,32 @@ type Thing struct {
 // leastPrefix is the minimum length of a prefix of an id.
 const leastPrefix = 4
 
-// Find returns the index in all of the thing that a user names: by its whole id, by its name or, unless
-// whole is set, by a prefix of its id. If several things have the name, it is the last one in all, and a
-// note reports this. If whole is set, this is an error. A text that is the name of one thing and a prefix of
+// Match says which texts name a thing.
+type Match int
+
+// The ways to match.
+const (
+	Abbreviated Match = iota // a prefix of an id matches, and a name that several things have means the last
+	Exact                    // only whole ids and names match, and a name that several things have is an error
+)
+
+// Find returns the index in all of the thing that a user names: by its whole id, by its name or, if match is
+// Abbreviated, by a prefix of its id. If several things have the name, it is the last one in all, and a
+// note reports this. If match is Exact, this is an error. A text that is the name of one thing and a prefix of
 // another's id is ambiguous. kind, as in "scenario", and where, as in "lake", are for the note and the
 // error. The error lists things, the most similar first.
-func Find(kind, asked, where string, all []Thing, whole bool) (at int, note string, err error) {
+func Find(kind, asked, where string, all []Thing, match Match) (at int, note string, err error) {
 	if asked == "" {
 		return 0, "", fmt.Errorf("the name of a %s is empty: is a variable not set?", kind)
 	}
 	var found []int
-	named := !whole
+	named := match == Abbreviated
 	for i, t := range all {
 		isName := slices.Contains(t.Names, asked)
 		switch {
 		case t.ID == asked:
 			return i, "", nil
-		case isName, !whole && !t.Chosen && len(asked) >= leastPrefix && strings.HasPrefix(t.ID, asked):
+		case isName, match == Abbreviated && t.hasPrefix(asked):
 			found = append(found, i)
 			named = named && isName
 		}
@@ -108,7 +117,7 @@ func Find(kind, asked, where string, all []Thing, whole bool) (at int, note stri
 		return found[0], "", nil
 	case last < 0:
 		more := ""
-		if whole && slices.ContainsFunc(all, func(t Thing) bool { return strings.HasPrefix(t.ID, asked) }) {
+		if match == Exact && slices.ContainsFunc(all, func(t Thing) bool { return strings.HasPrefix(t.ID, asked) }) {
 			more = " (whole ids and names only)"
 		}
 		return 0, "", fmt.Errorf("no %s %q in %s%s; it holds %s", kind, asked, where, more, list(asked, all))
@@ -135,6 +144,11 @@ func Listed(all []string, most int) string {
 		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(all, ", ")
+}
+
+// hasPrefix reports whether a text is long enough to abbreviate the id of the thing, and does.
+func (t *Thing) hasPrefix(text string) bool {
+	return !t.Chosen && len(text) >= leastPrefix && strings.HasPrefix(t.ID, text)
 }
 
 // list formats things for an error, sorted by similarity to the given name.

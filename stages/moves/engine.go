@@ -37,37 +37,47 @@ func (m *Moves) Engine(n *topology.Network, x *Routes, seed uint64, originNS int
 		}
 	}
 	for _, e := range m.Events {
-		fromNS := max(0, e.FromNS-originNS)
-		toNS := e.ToNS - originNS
-		if e.ToNS == 0 {
-			toNS = network.MaxNS * 2
-		} else if toNS <= 0 {
-			continue
-		}
-		for _, l := range n.LinksBetween(e.Cable[0], e.Cable[1]) {
-			lower := n.Links[l].Src == e.Cable[0]
-			if e.OneWay == 1 && !lower || e.OneWay == -1 && lower {
-				continue
-			}
-			switch e.Kind {
-			case Rate, Delay:
-				during := faults.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps, DelayNS: e.DelayNS}
-				out.Rates = append(out.Rates, during)
-				after := faults.Rate{Link: l, FromNS: toNS, BandwidthBps: n.Links[l].BandwidthBps}
-				if e.Kind == Delay {
-					after.BandwidthBps = 0
-					after.DelayNS = n.Links[l].DelayNS
-				}
-				if e.ToNS > 0 {
-					out.Rates = append(out.Rates, after)
-				}
-			case Down:
-				out.Faults = append(out.Faults, faults.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: 1})
-			case Loss:
-				out.Faults = append(out.Faults, faults.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: e.Share,
-					BurstNS: e.BurstNS})
-			}
-		}
+		addEvent(&out, n, e, originNS)
 	}
 	return out
+}
+
+// addEvent adds an event of a cable to the forwarding of its links, unless it is over at originNS, the time
+// at which the simulation begins.
+func addEvent(out *network.Forwarding, n *topology.Network, e Event, originNS int64) {
+	fromNS := max(0, e.FromNS-originNS)
+	toNS := e.ToNS - originNS
+	switch {
+	case e.ToNS == 0:
+		toNS = network.MaxNS * 2
+	case toNS <= 0:
+		return
+	}
+	for _, l := range n.LinksBetween(e.Cable[0], e.Cable[1]) {
+		lower := n.Links[l].Src == e.Cable[0]
+		if e.OneWay == 1 && !lower || e.OneWay == -1 && lower {
+			continue
+		}
+		switch e.Kind {
+		case Rate, Delay:
+			out.Rates = append(out.Rates,
+				faults.Rate{Link: l, FromNS: fromNS, BandwidthBps: e.BandwidthBps, DelayNS: e.DelayNS})
+			if e.ToNS > 0 {
+				out.Rates = append(out.Rates, restored(e.Kind, n.Links[l], toNS))
+			}
+		case Down:
+			out.Faults = append(out.Faults, faults.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: 1})
+		case Loss:
+			out.Faults = append(out.Faults, faults.Fault{Link: l, FromNS: fromNS, ToNS: toNS, Share: e.Share,
+				BurstNS: e.BurstNS})
+		}
+	}
+}
+
+// restored returns the change that ends a change of a link's bandwidth or delay at a time.
+func restored(kind string, l topology.Link, fromNS int64) faults.Rate {
+	if kind == Delay {
+		return faults.Rate{Link: l.ID, FromNS: fromNS, DelayNS: l.DelayNS}
+	}
+	return faults.Rate{Link: l.ID, FromNS: fromNS, BandwidthBps: l.BandwidthBps}
 }

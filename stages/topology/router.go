@@ -319,24 +319,34 @@ func (r *Router) buildTables(ctx context.Context, out [][]int32) error {
 				next[s] = setArrive
 				continue
 			}
-			members = members[:0]
-			for _, l := range out[r.nodeOf[s]] {
-				if dist[r.switchOf[l]] == dist[s]-1 {
-					members = append(members, l)
-				}
-			}
+			members = r.nearer(members[:0], out[r.nodeOf[s]], dist, dist[s])
 			id, added := sets.of(members)
 			if added {
-				for _, l := range members {
-					r.addLink(l)
-				}
-				r.findRuns()
-				r.setAt = append(r.setAt, int32(len(r.setLink)))
+				r.addSet(members)
 			}
 			next[s] = id
 		}
 	}
 	return nil
+}
+
+// nearer appends the links that lead to switches one link nearer to the attachment than far.
+func (r *Router) nearer(to []int32, links []int32, dist []uint16, far uint16) []int32 {
+	for _, l := range links {
+		if dist[r.switchOf[l]] == far-1 {
+			to = append(to, l)
+		}
+	}
+	return to
+}
+
+// addSet appends a set of links.
+func (r *Router) addSet(links []int32) {
+	for _, l := range links {
+		r.addLink(l)
+	}
+	r.findRuns()
+	r.setAt = append(r.setAt, int32(len(r.setLink)))
 }
 
 // search sets the number of links from each switch to a host of the attachment. It returns the switches that

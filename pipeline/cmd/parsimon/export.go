@@ -115,7 +115,7 @@ func chosenVariant(l *lake.Lake, id lake.ScenarioID, named string) (variant.Vari
 	if err != nil || !answer.IsZero() {
 		return answer, err
 	}
-	status, err := pipeline.ReadScenarioStatus(l, id, false)
+	status, err := pipeline.ReadScenarioStatus(l, id, lake.BySize)
 	if err != nil {
 		return answer, err
 	}

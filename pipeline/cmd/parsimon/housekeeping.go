@@ -38,7 +38,7 @@ func (v *statusVerb) run(context.Context, []string) error {
 	if err != nil {
 		return err
 	}
-	status, err := pipeline.ReadStatus(l, true)
+	status, err := pipeline.ReadStatus(l, lake.ByContent)
 	if err != nil {
 		return err
 	}

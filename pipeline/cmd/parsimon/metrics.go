@@ -16,6 +16,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/whatif"
 	"parsimon/pipeline/workloads"
@@ -125,7 +126,7 @@ func (m *metrics) estimate(run *pipeline.Estimation, r *summary.Result) error {
 		}
 		m.add("gate_failed", failed, "condition", v.Gate)
 	}
-	status, err := pipeline.ReadScenarioStatus(run.Lake, run.ID(), false)
+	status, err := pipeline.ReadScenarioStatus(run.Lake, run.ID(), lake.BySize)
 	var bytes int64
 	for _, s := range status.Stages {
 		bytes += s.Bytes

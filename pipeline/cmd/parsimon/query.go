@@ -268,7 +268,7 @@ func explainWindows(e *env, l *lake.Lake, scenario, asked string) error {
 func estimatesOf(
 	l *lake.Lake, id lake.ScenarioID, chosen func(variant.Variant) bool,
 ) (all []string, err error) {
-	s, err := pipeline.ReadScenarioStatus(l, id, false)
+	s, err := pipeline.ReadScenarioStatus(l, id, lake.BySize)
 	for _, v := range s.Estimates() {
 		if chosen(v) {
 			all = append(all, v.String())
@@ -308,7 +308,7 @@ func (e *env) resolveParams(l *lake.Lake, params map[string]string) error {
 // interrupted, or because files are missing. If the query is about such a scenario, it is an error, unless
 // another estimate of the scenario is complete.
 func warnDamaged(e *env, l *lake.Lake, scenario string) error {
-	status, err := pipeline.ReadStatus(l, false)
+	status, err := pipeline.ReadStatus(l, lake.BySize)
 	if err != nil {
 		return err
 	}

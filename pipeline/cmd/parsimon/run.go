@@ -19,6 +19,7 @@ import (
 	"parsimon/pipeline/summary"
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
+	"parsimon/schema/names"
 	"parsimon/stages/estimators"
 )
 
@@ -185,7 +186,7 @@ func begin(ctx context.Context, e *env, s *scenarioFlags, r *runFlags, args []st
 	}
 	run, err := e.open(pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings))
 	if err == nil {
-		_, note, _ := pipeline.ResolveNoted(run.Lake, sc.Name, false)
+		_, note, _ := pipeline.ResolveNoted(run.Lake, sc.Name, names.Abbreviated)
 		if note != "" {
 			o.Log.Info().Msg(note)
 		}

@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/whatif"
 	"parsimon/queries/subprocess"
+	"parsimon/schema/names"
 	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 )
@@ -156,11 +157,11 @@ func (v *compareVerb) run(ctx context.Context, args []string) error {
 // side finds SCENARIO or SCENARIO@VARIANT in a lake. The name of a scenario may contain an @. VARIANT may be
 // the beginning of a name. If several scenarios have the name, a note on stderr says which one was found.
 func (e *env) side(l *lake.Lake, name string) (of whatif.Side, err error) {
-	id, note, err := pipeline.ResolveNoted(l, name, false)
+	id, note, err := pipeline.ResolveNoted(l, name, names.Abbreviated)
 	at := strings.LastIndexByte(name, '@')
 	if err != nil && at >= 0 {
 		of.Variant = name[at+1:]
-		id, note, err = pipeline.ResolveNoted(l, name[:at], false)
+		id, note, err = pipeline.ResolveNoted(l, name[:at], names.Abbreviated)
 	}
 	of.Scenario = string(id)
 	if err != nil {
@@ -192,7 +193,7 @@ func variantOf(l *lake.Lake, id lake.ScenarioID, asked string) string {
 	if _, err := pipeline.ParseVariant(asked); err == nil {
 		return asked
 	}
-	status, _ := pipeline.ReadScenarioStatus(l, id, false) // after an error there are no variants
+	status, _ := pipeline.ReadScenarioStatus(l, id, lake.BySize) // after an error there are no variants
 	found, ok := variant.WithPrefix(status.Estimates(), asked)
 	if asked == "" || !ok {
 		return asked
