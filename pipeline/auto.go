@@ -227,8 +227,8 @@ func (m *Model) LastRun() (v Variant, ok bool) {
 	return v, err == nil && m.estimated(v)
 }
 
-// withAnswer completes a variant from the answer of the scenario's last run, if an automatic estimate can choose
-// that answer.
+// withAnswer completes a variant from the answer of the scenario's last run, if an automatic estimate can
+// choose that answer.
 func withAnswer(model *Model, like Variant) Variant {
 	v, none := VariantOf(model.Lake.Answer(model.ID()))
 	chosen := v == (Variant{Estimator: estimators.Exact}) ||

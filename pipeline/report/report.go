@@ -344,38 +344,19 @@ var plan = sync.OnceValues(func() (all []section, err error) {
 // outline returns the sections and charts that have data.
 func (c *content) outline() ([]section, error) {
 	all, err := plan()
+	if err != nil {
+		return nil, err
+	}
 	var out []section
 	for _, s := range all {
 		var charts []figureChart
 		for _, f := range s.Charts {
-			if _, asked := c.asked[f.ID]; !asked || c.answers[f.ID].Len() == 0 {
+			_, asked := c.asked[f.ID]
+			if !asked || c.answers[f.ID].Len() == 0 {
 				continue
 			}
-			q, err := queries.Get(f.ID)
-			if err != nil {
+			if err := c.complete(&f); err != nil {
 				return nil, err
-			}
-			f.SQL, f.Command, f.Table = q.SQL, c.command(q.Name), q.Name
-			if f.Columns != "" {
-				f.Caption = q.Question
-				f.Wide = true
-				f.fill(c.answers[f.ID])
-			} else {
-				f.spec = queries.Chart(f.ID)
-				var says struct {
-					Description string
-					Params      []struct{ Name string }
-				}
-				if err := json.Unmarshal(f.spec, &says); err != nil {
-					return nil, fmt.Errorf("chart %s: %w", f.ID, err)
-				}
-				f.Caption, f.Zooms = says.Description, strings.Contains(string(f.spec), `"scales"`)
-				for _, p := range says.Params {
-					f.Filtered = f.Filtered || p.Name == "service"
-				}
-			}
-			if f.ID == "parameter_sweep" {
-				f.Table = "parameter_sweep_runs"
 			}
 			charts = append(charts, f)
 		}
@@ -387,7 +368,42 @@ func (c *content) outline() ([]section, error) {
 			out = append(out, s)
 		}
 	}
-	return out, err
+	return out, nil
+}
+
+// complete adds what a section's list does not say about a table or chart: its rows or specification, its
+// caption, and the SQL behind it.
+func (c *content) complete(f *figureChart) error {
+	q, err := queries.Get(f.ID)
+	if err != nil {
+		return err
+	}
+	f.SQL = q.SQL
+	f.Command = c.command(q.Name)
+	f.Table = q.Name
+	if f.ID == "parameter_sweep" {
+		f.Table = "parameter_sweep_runs"
+	}
+	if f.Columns != "" {
+		f.Caption = q.Question
+		f.Wide = true
+		f.fill(c.answers[f.ID])
+		return nil
+	}
+	f.spec = queries.Chart(f.ID)
+	var says struct {
+		Description string
+		Params      []struct{ Name string }
+	}
+	if err := json.Unmarshal(f.spec, &says); err != nil {
+		return fmt.Errorf("chart %s: %w", f.ID, err)
+	}
+	f.Caption = says.Description
+	f.Zooms = strings.Contains(string(f.spec), `"scales"`)
+	for _, p := range says.Params {
+		f.Filtered = f.Filtered || p.Name == "service"
+	}
+	return nil
 }
 
 // mostTableRows is the maximum number of rows of a table of the page.
@@ -492,51 +508,23 @@ func parameters(of Estimate, base *Estimate) map[string]string {
 	return params
 }
 
+// collect asks all queries of the page.
 func (c *content) collect(ctx context.Context) error {
 	first := []string{"scenario", "warnings", "short", "sweep", "truth", "log", "headline"}
-	exact := c.estimate.Variant.WholeNetwork()
 	sampled := c.estimate.Variant.Sampled()
 	if sampled {
 		first = []string{"scenario", "warnings", "short", "sampled_headline"}
 	}
-	if c.base != nil {
-		first = append(first, "ideal")
-	}
-	for _, name := range first {
-		if err := c.put(ctx, name, nil); err != nil {
-			return err
-		}
-	}
-	if c.base != nil {
-		err := errors.Join(c.put(ctx, "what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}),
-			c.put(ctx, "load_changes", map[string]string{"n": "100000"}))
-		if err != nil {
-			return err
-		}
-	}
-	// The conditions of charts: estimates of all flows, estimates from windows of time, reports with a base,
-	// simulations of every packet, and such simulations with jobs.
-	is := map[string]bool{"flows": !sampled, "windows": sampled, "base": c.base != nil, "exact": exact,
-		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
-	sections, err := plan()
-	for _, s := range sections {
-		for _, chart := range s.Charts {
-			if err == nil && is[chart.Of] {
-				err = c.put(ctx, chart.ID, chart.Params)
-			}
-		}
-	}
-	if err != nil {
+	if err := c.putAll(ctx, first, nil); err != nil {
 		return err
 	}
-	if c.answers["link_loads_over_time"].Len() > 0 { // paths move
-		if err := c.put(ctx, "path_shares", nil); err != nil {
+	if c.base != nil {
+		if err := c.collectComparison(ctx); err != nil {
 			return err
 		}
 	}
-	if c.base != nil && c.answers["what_changed"].Len() == 0 {
-		return fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
-			c.estimate.Scenario, c.estimate.Variant, c.base.Scenario, c.base.Variant)
+	if err := c.collectCharts(ctx); err != nil {
+		return err
 	}
 	if sampled {
 		c.answers["headline"] = c.answers["sampled_headline"]
@@ -546,13 +534,62 @@ func (c *content) collect(ctx context.Context) error {
 	}
 	if c.answers["sweep"].Len() > 0 { // the largest parameter sweep that includes the scenario
 		of := map[string]string{"scenario": "", "sweep": c.answers["sweep"].Text(0, "sweep")}
-		for _, name := range []string{"parameter_sweep", "sweep_errors", "sweep_error_by_size"} {
-			if err := c.put(ctx, name, of); err != nil {
+		err := c.putAll(ctx, []string{"parameter_sweep", "sweep_errors", "sweep_error_by_size"}, of)
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(c.linksOfWorst(ctx), c.curves(ctx))
+}
+
+// collectComparison asks what a change did.
+func (c *content) collectComparison(ctx context.Context) error {
+	err := errors.Join(c.put(ctx, "ideal", nil),
+		c.put(ctx, "what_changed", map[string]string{"groups": strconv.Itoa(mostChanged)}),
+		c.put(ctx, "load_changes", map[string]string{"n": "100000"}))
+	if err == nil && c.answers["what_changed"].Len() == 0 {
+		err = fmt.Errorf("the lake holds no comparison of %s@%s with %s@%s: parsimon compare makes it",
+			c.estimate.Scenario, c.estimate.Variant, c.base.Scenario, c.base.Variant)
+	}
+	return err
+}
+
+// collectCharts asks the queries of the charts whose condition holds.
+func (c *content) collectCharts(ctx context.Context) error {
+	sections, err := plan()
+	if err != nil {
+		return err
+	}
+	// The conditions of charts: estimates of all flows, estimates from windows of time, reports with a base,
+	// simulations of every packet, and such simulations with jobs.
+	sampled := c.estimate.Variant.Sampled()
+	exact := c.estimate.Variant.WholeNetwork()
+	holds := map[string]bool{"flows": !sampled, "windows": sampled, "base": c.base != nil, "exact": exact,
+		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
+	for _, s := range sections {
+		for _, chart := range s.Charts {
+			if !holds[chart.Of] {
+				continue
+			}
+			if err := c.put(ctx, chart.ID, chart.Params); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(c.linksOfWorst(ctx), c.curves(ctx))
+	if c.answers["link_loads_over_time"].Len() > 0 { // paths move
+		return c.put(ctx, "path_shares", nil)
+	}
+	return nil
+}
+
+// putAll asks several queries with the same parameters.
+func (c *content) putAll(ctx context.Context, names []string, more map[string]string) error {
+	for _, name := range names {
+		if err := c.put(ctx, name, more); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // linksOfWorst asks at which link the service with the highest p99 loses most of its time.

@@ -92,8 +92,8 @@ const (
 
 // Find returns the index in all of the thing that a user names: by its whole id, by its name or, if match is
 // Abbreviated, by a prefix of its id. If several things have the name, it is the last one in all, and a
-// note reports this. If match is Exact, this is an error. A text that is the name of one thing and a prefix of
-// another's id is ambiguous. kind, as in "scenario", and where, as in "lake", are for the note and the
+// note reports this. If match is Exact, this is an error. A text that is the name of one thing and a prefix
+// of another's id is ambiguous. kind, as in "scenario", and where, as in "lake", are for the note and the
 // error. The error lists things, the most similar first.
 func Find(kind, asked, where string, all []Thing, match Match) (at int, note string, err error) {
 	if asked == "" {
@@ -117,7 +117,8 @@ func Find(kind, asked, where string, all []Thing, match Match) (at int, note str
 		return found[0], "", nil
 	case last < 0:
 		more := ""
-		if match == Exact && slices.ContainsFunc(all, func(t Thing) bool { return strings.HasPrefix(t.ID, asked) }) {
+		abbreviates := func(t Thing) bool { return strings.HasPrefix(t.ID, asked) }
+		if match == Exact && slices.ContainsFunc(all, abbreviates) {
 			more = " (whole ids and names only)"
 		}
 		return 0, "", fmt.Errorf("no %s %q in %s%s; it holds %s", kind, asked, where, more, list(asked, all))
