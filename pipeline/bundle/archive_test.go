@@ -15,6 +15,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/internal/estimates"
+	"parsimon/pipeline/internal/fixture"
 	"parsimon/stages/estimators"
 )
 
@@ -28,11 +29,11 @@ func TestChangedArchivesAreErrors(t *testing.T) {
 		want   []string // parts of the error
 	}{
 		"a byte of a file": {func(all []entry) []entry {
-			all[1].data[100] ^= 1
+			all[1].Data[100] ^= 1
 			return all
 		}, []string{nodes, "the bundle was changed"}},
 		"a longer file": {func(all []entry) []entry {
-			all[1].data = append(all[1].data, 0)
+			all[1].Data = append(all[1].Data, 0)
 			return all
 		}, []string{nodes, "bytes, and bundle.json states"}},
 		"another order": {func(all []entry) []entry {
@@ -44,17 +45,17 @@ func TestChangedArchivesAreErrors(t *testing.T) {
 		"a file twice": {func(all []entry) []entry { return append(all, all[len(all)-1]) },
 			[]string{"inputs/flows/part-00000.parquet", "does not list"}},
 		"a file more": {func(all []entry) []entry {
-			return append(all, entry{header("../../evil", 0), []byte("x")})
+			return append(all, entry{Header: header("../../evil", 0), Data: []byte("x")})
 		}, []string{"../../evil", "does not list"}},
 		"a link": {func(all []entry) []entry {
-			all[1].header.Typeflag = tar.TypeSymlink
-			all[1].header.Linkname = "/etc/passwd"
-			all[1].data = nil
+			all[1].Header.Typeflag = tar.TypeSymlink
+			all[1].Header.Linkname = "/etc/passwd"
+			all[1].Data = nil
 			return all
 		}, []string{nodes, "not a plain file"}},
 		"extended headers": {func(all []entry) []entry {
-			all[1].header.Format = tar.FormatPAX
-			all[1].header.PAXRecords = map[string]string{"x.y": "z"}
+			all[1].Header.Format = tar.FormatPAX
+			all[1].Header.PAXRecords = map[string]string{"x.y": "z"}
 			return all
 		}, []string{nodes, "not a plain file"}},
 		"no manifest": {func(all []entry) []entry { return all[1:] },
@@ -71,7 +72,7 @@ func TestChangedArchivesAreErrors(t *testing.T) {
 		"a huge size":     {listed("bytes", int64(1)<<62), []string{nodes, "bytes: an archive of this size"}},
 		"another digest":  {listed("sha256", strings.Repeat("0", 64)), []string{nodes, "the bundle was changed"}},
 	} {
-		data := packed(t, c.change(entries(t, file)), window)
+		data := fixture.Archive(t, c.change(fixture.ReadArchive(t, file)), window)
 		checkRefused(t, name, data, c.want...)
 	}
 }
@@ -80,7 +81,7 @@ func TestChangedArchivesAreErrors(t *testing.T) {
 func manifest(change func(m map[string]any)) func(all []entry) []entry {
 	return func(all []entry) []entry {
 		var m map[string]any
-		if err := json.Unmarshal(all[0].data, &m); err != nil {
+		if err := json.Unmarshal(all[0].Data, &m); err != nil {
 			panic(err)
 		}
 		change(m)
@@ -88,7 +89,7 @@ func manifest(change func(m map[string]any)) func(all []entry) []entry {
 		if err != nil {
 			panic(err)
 		}
-		all[0].data = text
+		all[0].Data = text
 		return all
 	}
 }
@@ -163,11 +164,11 @@ func TestCutArchivesAreErrors(t *testing.T) {
 
 // An archive must not need more memory or disk than its size allows.
 func TestLargeArchivesAreErrors(t *testing.T) {
-	large := []entry{{header("other", 0), make([]byte, 4*window)}}
-	checkRefused(t, "a larger window", packed(t, large, 2*window), "bundle.json", "window")
-	checkRefused(t, "the window of bundles", packed(t, large, window), "bundle.json", "other")
-	zeros := entry{header(manifestName, 0), make([]byte, unpackedBytes+unpackedBytes/4)}
-	bomb := packed(t, []entry{zeros}, window)
+	large := []entry{{Header: header("other", 0), Data: make([]byte, 4*window)}}
+	checkRefused(t, "a larger window", fixture.Archive(t, large, 2*window), "bundle.json", "window")
+	checkRefused(t, "the window of bundles", fixture.Archive(t, large, window), "bundle.json", "other")
+	zeros := entry{Header: header(manifestName, 0), Data: make([]byte, unpackedBytes+unpackedBytes/4)}
+	bomb := fixture.Archive(t, []entry{zeros}, window)
 	checkRefused(t, "a manifest of zeros", bomb, "bundle.json", "more than a bundle can have")
 }
 
@@ -211,9 +212,9 @@ func FuzzUnpack(f *testing.F) {
 	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	for _, e := range entries(f, file)[:1] {
-		err = errors.Join(err, w.WriteHeader(e.header))
-		_, writeErr := w.Write(e.data)
+	for _, e := range fixture.ReadArchive(f, file)[:1] {
+		err = errors.Join(err, w.WriteHeader(e.Header))
+		_, writeErr := w.Write(e.Data)
 		err = errors.Join(err, writeErr)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
@@ -224,7 +225,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("PK\x03\x04"), false)
 	f.Fuzz(func(t *testing.T, data []byte, isTar bool) {
 		if isTar {
-			data = compressedBytes(t, data, window)
+			data = fixture.Compress(t, data, window)
 		}
 		outer := t.TempDir()
 		dir := filepath.Join(outer, "in")

@@ -1,15 +1,11 @@
 package bundle
 
 import (
-	"archive/tar"
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
-
-	"github.com/klauspost/compress/zstd"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/internal/estimates"
@@ -96,69 +92,4 @@ func repeated(t testing.TB, b *Bundle, dir string, o pipeline.Settings) *pipelin
 }
 
 // An entry is a file of an archive.
-type entry struct {
-	header *tar.Header
-	data   []byte
-}
-
-// entries returns the files of an archive.
-func entries(t testing.TB, file string) (all []entry) {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := zstd.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	archive := tar.NewReader(plain)
-	for {
-		h, err := archive.Next()
-		if err != nil {
-			return all
-		}
-		var content bytes.Buffer
-		if _, err := content.ReadFrom(archive); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, entry{h, content.Bytes()})
-	}
-}
-
-// packed returns an archive of files, compressed with a window.
-func packed(t testing.TB, all []entry, window int) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	archive := tar.NewWriter(&out)
-	for _, e := range all {
-		h := *e.header
-		h.Size = int64(len(e.data))
-		if err := archive.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write(e.data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return compressedBytes(t, out.Bytes(), window)
-}
-
-// compressedBytes compresses bytes with a window.
-func compressedBytes(t testing.TB, data []byte, window int) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
-	if err == nil {
-		_, err = w.Write(data)
-		err = errors.Join(err, w.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
+type entry = fixture.ArchiveFile

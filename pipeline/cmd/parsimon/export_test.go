@@ -1,20 +1,16 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"parsimon/pipeline/bundle"
+	"parsimon/pipeline/internal/fixture"
 )
 
 // A colleague gets one file and runs it. The command says whether the rows are equal, also by its exit code,
@@ -194,42 +190,18 @@ func TestEstimatesFromWindowsAreNotExported(t *testing.T) {
 // rewriteBundle writes a bundle with a changed bundle.json.
 func rewriteBundle(t *testing.T, from, to string, change func(m *bundle.Manifest)) {
 	t.Helper()
-	data, err := os.ReadFile(from)
-	if err != nil {
+	all := fixture.ReadArchive(t, from)
+	if all[0].Header.Name != "bundle.json" {
+		t.Fatalf("%s begins with %s", from, all[0].Header.Name)
+	}
+	var m bundle.Manifest
+	if err := json.Unmarshal(all[0].Data, &m); err != nil {
 		t.Fatal(err)
 	}
-	plain, err := zstd.NewReader(bytes.NewReader(data))
-	if err != nil {
+	change(&m)
+	var err error
+	if all[0].Data, err = json.Marshal(m); err != nil {
 		t.Fatal(err)
 	}
-	defer plain.Close()
-	var out bytes.Buffer
-	compressed, err := zstd.NewWriter(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader := tar.NewReader(plain)
-	writer := tar.NewWriter(compressed)
-	for {
-		h, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		text, readErr := io.ReadAll(reader)
-		if h.Name == "bundle.json" {
-			var m bundle.Manifest
-			err = errors.Join(err, json.Unmarshal(text, &m))
-			change(&m)
-			text, readErr = json.Marshal(m)
-		}
-		h.Size = int64(len(text))
-		err = errors.Join(err, readErr, writer.WriteHeader(h))
-		if _, writeErr := writer.Write(text); err != nil || writeErr != nil {
-			t.Fatal(err, writeErr)
-		}
-	}
-	if err := errors.Join(writer.Close(), compressed.Close()); err != nil {
-		t.Fatal(err)
-	}
-	writeFiles(t, map[string]string{to: out.String()})
+	writeFiles(t, map[string]string{to: string(fixture.Archive(t, all, 1<<20))})
 }

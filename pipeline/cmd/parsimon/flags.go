@@ -4,17 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
@@ -379,47 +375,4 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 		e.closers.add(o.Cache.Close)
 	}
 	return o, err
-}
-
-// minMemory is the smallest --memory-limit with which DuckDB works.
-const minMemory = 128 << 20
-
-// autoMemory, as a value of --memory-limit, means defaultMemory.
-const autoMemory = "auto"
-
-const autoMemoryDoc = "auto: 4GiB, or less where the control group (container) or ulimit -v leaves less"
-
-// declareMemory declares --memory-limit.
-func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
-	parse(f, to, func(text string) (int64, error) {
-		if text == autoMemory {
-			return defaultMemory(memlimit.FromCgroup), nil
-		}
-		bytes, err := units.Parse(text, units.Bytes)
-		if err != nil || bytes < minMemory {
-			err = errors.New("want a size of at least 128MiB, such as 2GB")
-		}
-		return bytes, err
-	}, flagSpec{name: "memory-limit", byDefault: byDefault, usage: usage})
-}
-
-// defaultMemory returns the memory limit of a command without --memory-limit. groups reads the limit of the
-// control groups of the process.
-func defaultMemory(groups memlimit.Provider) int64 {
-	limit := int64(pipeline.DefaultMemory)
-	if allowed, err := groups(); err == nil && allowed < math.MaxInt64 { // else there is no limit
-		limit = min(limit, int64(allowed)/4*3)
-	}
-	var space syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &space); err == nil && space.Cur < math.MaxInt64 {
-		limit = min(limit, memoryWithin(int64(space.Cur), runtime.NumCPU()))
-	}
-	return max(limit, minMemory)
-}
-
-// memoryWithin returns the memory that a command may use if its address space is limited. The process
-// reserves some address space from the start: 2.0 GB on two cores in "run small". It may use half of the
-// remainder, because the heap of the stages stays reserved when DuckDB starts.
-func memoryWithin(addressSpace int64, cores int) int64 {
-	return (addressSpace - 1<<30 - int64(cores)*(512<<20)) / 2
 }

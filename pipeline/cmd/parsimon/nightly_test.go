@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go.yaml.in/yaml/v4"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/KimMachineGun/automemlimit/memlimit"
-	"go.yaml.in/yaml/v4"
 )
 
 // night runs the nightly script for one day and returns its exit code.
@@ -182,19 +180,6 @@ func TestNightlyExamplesAndFilesLeftOut(t *testing.T) {
 			if got != want || code == 6 && !strings.Contains(string(out), "WARNING") {
 				t.Errorf("%s: exit code %d of the script becomes %d, want %d\n%s", name, code, got, want, out)
 			}
-		}
-	}
-}
-
-// The default memory limit is three quarters of what the control groups allow.
-func TestMemoryOfControlGroups(t *testing.T) {
-	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
-	for want, groups := range map[int64]memlimit.Provider{
-		4 << 30: none, 3 << 29: memlimit.Limit(2 << 30), minMemory: memlimit.Limit(64 << 20),
-	} {
-		got := defaultMemory(groups)
-		if got != want {
-			t.Errorf("%d, want %d", got, want)
 		}
 	}
 }

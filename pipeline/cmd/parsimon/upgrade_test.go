@@ -16,17 +16,17 @@ import (
 	"parsimon/schema"
 )
 
-// estimatesOfFixtures sums the FCTs of each estimate of a fixture.
-const estimatesOfFixtures = "SELECT scenario, variant, count(*) AS flows, sum(fct_ns) AS fct_ns " +
+// estimatesOfOldLakes sums the FCTs of each estimate of an old lake.
+const estimatesOfOldLakes = "SELECT scenario, variant, count(*) AS flows, sum(fct_ns) AS fct_ns " +
 	"FROM slowdowns_all GROUP BY ALL ORDER BY ALL"
 
-// A fixture is a lake of testdata/lakes.
-type fixture struct {
+// An oldLake is a lake of testdata/lakes.
+type oldLake struct {
 	version string
-	answer  string // to estimatesOfFixtures, by the program that made the lake
+	answer  string // to estimatesOfOldLakes, by the program that made the lake
 }
 
-var fixtures = []fixture{
+var oldLakes = []oldLake{
 	{"v15", `scenario,variant,flows,fct_ns
 1094455c02fbb1e0,flow-2,300,26736154
 1094455c02fbb1e0,independent,300,32827578
@@ -86,12 +86,12 @@ func unpack(t *testing.T, version string) string {
 func TestLakesOfOlderVersions(t *testing.T) {
 	withViews(t)
 	t.Parallel()
-	for _, of := range fixtures {
+	for _, of := range oldLakes {
 		t.Run(of.version, func(t *testing.T) {
 			t.Parallel()
 			dir := unpack(t, of.version)
 			old := of.version != fmt.Sprintf("v%d", schema.Version)
-			query := []string{"query", "--lake", dir, "--format", "csv", "--sql", estimatesOfFixtures}
+			query := []string{"query", "--lake", dir, "--format", "csv", "--sql", estimatesOfOldLakes}
 			const note = "columns that are newer are empty"
 			code, got, log := parsimon(t, query...)
 			if code != exitOK || got != of.answer || old != strings.Contains(log, note) {
@@ -119,7 +119,7 @@ func checkUpgraded(t *testing.T, dir string) {
 	topology := filepath.Join(t.TempDir(), "topology.yaml")
 	writeFiles(t, map[string]string{
 		more:     "flow_id,src,dst,size_bytes,start_ns\n500,1,2,700,1700000000000500000\n",
-		topology: fixtureTopology,
+		topology: oldTopology,
 	})
 	must(t, "ingest", more, "--topology", topology, "--workload", "days", "--lake", dir,
 		"--max-rejects", "50%", "-q")
@@ -152,8 +152,8 @@ func checkUpgraded(t *testing.T, dir string) {
 	}
 }
 
-// fixtureTopology is the topology of the fixtures.
-const fixtureTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
+// oldTopology is the topology of the old lakes.
+const oldTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
        host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
 `
 

@@ -44,3 +44,16 @@ func TestMemoryOfAddressSpace(t *testing.T) {
 		t.Errorf("%v, %s, want %s", err, out, want)
 	}
 }
+
+// The default memory limit is three quarters of what the control groups allow.
+func TestMemoryOfControlGroups(t *testing.T) {
+	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	for want, groups := range map[int64]memlimit.Provider{
+		4 << 30: none, 3 << 29: memlimit.Limit(2 << 30), minMemory: memlimit.Limit(64 << 20),
+	} {
+		got := defaultMemory(groups)
+		if got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+}
