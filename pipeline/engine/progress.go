@@ -34,14 +34,14 @@ func (Silent) Add(int64) {}
 // End shows nothing.
 func (Silent) End() {}
 
-// NewProgress shows progress on a terminal as one line that is updated. Otherwise, it writes a log line every
-// few seconds.
-func NewProgress(w io.Writer, terminal bool, log zerolog.Logger) Progress {
-	p := &ticker{out: w, terminal: terminal, log: log, every: 5 * time.Second}
-	if terminal {
-		p.every = 200 * time.Millisecond
-	}
-	return p
+// TerminalProgress shows progress on a terminal as one line that is updated.
+func TerminalProgress(w io.Writer) Progress {
+	return &ticker{out: w, terminal: true, every: 200 * time.Millisecond}
+}
+
+// LoggedProgress writes progress as a log line every few seconds.
+func LoggedProgress(log zerolog.Logger) Progress {
+	return &ticker{log: log, every: 5 * time.Second}
 }
 
 type ticker struct {

@@ -5,14 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // The rate is that of the last half minute. After a slow start, the remaining time is not overestimated.
 func TestProgressRate(t *testing.T) {
 	var out bytes.Buffer
-	p := NewProgress(&out, true, zerolog.Nop()).(*ticker)
+	p := TerminalProgress(&out).(*ticker)
 	p.every = time.Hour
 	p.Begin("simulate", "packet-hops", 4_000_000)
 	at := p.began.Add(10 * time.Second)

@@ -5,15 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // Several concurrent runs are shown on one line: the number of complete runs, and the stage of each run that
 // is in progress. Otherwise, a sweep of long runs would show nothing until the first of them is complete.
 func TestSideBySideShowsEveryRun(t *testing.T) {
 	var out bytes.Buffer
-	p := NewProgress(&out, true, zerolog.Nop()).(*ticker)
+	p := TerminalProgress(&out).(*ticker)
 	p.every = time.Hour
 	all := NewSideBySide(p)
 	all.Begin("sweep", "cables", 96)

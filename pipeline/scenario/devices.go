@@ -184,7 +184,7 @@ func (s *Scenario) Classes() ([]step.TrafficClass, error) {
 }
 
 func readAlpha(to *float64) func(tree.Field) error {
-	return tree.ReadFloat(to, false, "1/1024 to 1024", func(x float64) bool {
+	return tree.ReadFloat(to, "1/1024 to 1024", func(x float64) bool {
 		return x >= 1.0/1024 &&
 			x <= 1024
 	})
@@ -577,12 +577,10 @@ func readKey(k simkernel.Key) func(tree.Field) error {
 	case simkernel.Count:
 		return tree.ReadInt(k.Int, int64(k.Min), int64(k.Max))
 	}
-	percent := k.Unit == simkernel.Share
-	want := k.Range()
-	if percent {
-		want += fmt.Sprintf(", or up to %v%%", 100*k.Max)
+	if k.Unit == simkernel.Share {
+		return tree.ReadShare(k.Float, fmt.Sprintf("%s, or up to %v%%", k.Range(), 100*k.Max), k.Contains)
 	}
-	return tree.ReadFloat(k.Float, percent, want, k.Contains)
+	return tree.ReadFloat(k.Float, k.Range(), k.Contains)
 }
 
 // A canonicalTransport is the canonical form of the transport. It has the constants that all transports share

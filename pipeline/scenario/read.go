@@ -109,7 +109,7 @@ func (r *scenarioReader) keys() tree.Keys {
 		"events":            r.readTexts(&r.PathMoves.Events),
 		"traffic":           r.readTraffic,
 		"allow_unreachable": tree.ReadBool(&r.AllowUnreachable),
-		"max_rejects": tree.ReadFloat(&r.MaxRejects, true, "0 to 1",
+		"max_rejects": tree.ReadShare(&r.MaxRejects, "0 to 1",
 			func(x float64) bool { return x >= 0 && x <= 1 }),
 	}
 }
@@ -210,7 +210,7 @@ func (r *scenarioReader) readWorkload(f tree.Field) error {
 			w.only = nil
 			return tree.ReadList(&w.only, tree.Verbatim)(f)
 		},
-		"max_load": tree.ReadFloat(&w.maxLoad, true, "above 0 and below 1",
+		"max_load": tree.ReadShare(&w.maxLoad, "above 0 and below 1",
 			func(x float64) bool { return x > 0 && x < 1 }),
 		"duration": tree.ReadQuantity(&w.durationNS, units.Duration, 1, maxDurationNS),
 		"flows_count": tree.ReadParsed(&w.flowsCount, func(text string) (int64, error) {

@@ -48,8 +48,8 @@ func (r *scenarioReader) readService(item tree.Field) (s serviceSpec, err error)
 		"pairs":    s.readPairs,
 		"sizes":    func(f tree.Field) error { return r.readSizes(f, &s) },
 		"arrivals": tree.ReadParsed(&s.Poisson, parseArrivals),
-		"sigma":    tree.ReadFloat(&s.Sigma, false, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
-		"share": tree.ReadFloat(&s.Share, true, "above 0 and at most 10^9",
+		"sigma":    tree.ReadFloat(&s.Sigma, "0 to 8", func(x float64) bool { return x >= 0 && x <= 8 }),
+		"share": tree.ReadShare(&s.Share, "above 0 and at most 10^9",
 			func(x float64) bool { return x > 0 && x <= 1e9 }),
 		"twin_of": tree.ReadText(&s.TwinOf),
 	})

@@ -198,14 +198,14 @@ func Compare(ctx context.Context, l *lake.Lake, base, other Side, o CompareOptio
 	if err := c.compare(ctx, session, cmp.Or(o.MemoryBytes, pipeline.DefaultMemory), o.Links); err != nil {
 		return nil, fmt.Errorf("comparing %s with %s: %w", other.Scenario, base.Scenario, err)
 	}
-	if err := c.ask(ctx, o.ofChange); err != nil {
+	if err := c.addAnswers(ctx, o.ofChange); err != nil {
 		return nil, err
 	}
 	return c, c.write(session)
 }
 
-// ask reads the times of jobs, if flows wait for others, and the warnings about a change.
-func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
+// addAnswers adds the times of jobs, if flows wait for others, and the warnings about a change.
+func (c *Comparison) addAnswers(ctx context.Context, ofChange bool) (err error) {
 	if !c.joined.byRow && !ofChange {
 		return nil
 	}
@@ -216,19 +216,25 @@ func (c *Comparison) ask(ctx context.Context, ofChange bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var wrong [4]error // the first error is returned
-	before, wrong0 := summary.Jobs(ctx, db, base)
-	after, wrong1 := summary.Jobs(ctx, db, other)
-	c.Jobs = compareJobs(before, after)
-	wrong[0] = wrong0
-	wrong[1] = wrong1
-	if ofChange {
-		var warnings []string
-		c.Warnings, wrong[2] = summary.SharedHosts(ctx, db, other, base.ID())
-		warnings, wrong[3] = summary.Warnings(ctx, db, other)
-		c.Warnings = append(c.Warnings, warnings...)
+	before, err := summary.Jobs(ctx, db, base)
+	if err != nil {
+		return err
 	}
-	return cmp.Or(wrong[:]...)
+	after, err := summary.Jobs(ctx, db, other)
+	if err != nil {
+		return err
+	}
+	c.Jobs = compareJobs(before, after)
+	if !ofChange {
+		return nil
+	}
+	shared, err := summary.SharedHosts(ctx, db, other, base.ID())
+	if err != nil {
+		return err
+	}
+	warnings, err := summary.Warnings(ctx, db, other)
+	c.Warnings = append(shared, warnings...)
+	return err
 }
 
 // compare fills in the rows and the links. It needs 160 bytes for each flow that is in both estimates, or for

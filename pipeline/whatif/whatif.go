@@ -74,8 +74,11 @@ func whatIf(
 	if err != nil {
 		return nil, err
 	}
-	// A what-if does not change the answer of a run.
-	if err := finish(ctx, before, before.Lake.Answer(before.ID()).IsZero()); err != nil {
+	finishBefore := finish // a what-if does not change the answer of a run
+	if before.Lake.Answer(before.ID()).IsZero() {
+		finishBefore = finishAsAnswer
+	}
+	if err := finishBefore(ctx, before); err != nil {
 		return nil, err
 	}
 	same := before.Variant()
@@ -99,7 +102,7 @@ func whatIf(
 			return whatIf(ctx, base, c, o, how)
 		}
 	}
-	if err := finish(ctx, changed, true); err != nil {
+	if err := finishAsAnswer(ctx, changed); err != nil {
 		return nil, err
 	}
 	if changed.Variant().String() != before.Variant().String() {
@@ -114,10 +117,16 @@ func whatIf(
 	return &Answer{compared, changed}, nil
 }
 
-// finish runs and closes an estimate. If answer is set, it makes the estimate the answer of its scenario.
-func finish(ctx context.Context, e *pipeline.Estimation, answer bool) error {
+// finish runs and closes an estimate.
+func finish(ctx context.Context, e *pipeline.Estimation) error {
 	defer e.Close()
-	if err := e.Estimate(ctx); err != nil || !answer {
+	return e.Estimate(ctx)
+}
+
+// finishAsAnswer runs and closes an estimate, and makes it the answer of its scenario.
+func finishAsAnswer(ctx context.Context, e *pipeline.Estimation) error {
+	defer e.Close()
+	if err := e.Estimate(ctx); err != nil {
 		return err
 	}
 	return e.MakeAnswer()

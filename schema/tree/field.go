@@ -221,16 +221,25 @@ func ReadInt[T int | int32 | int64](to *T, lo, hi T) func(Field) error {
 	})
 }
 
-// ReadFloat returns a reader of a number that ok accepts, or, if percent is set, also of a percentage.
-func ReadFloat(to *float64, percent bool, want string, ok func(float64) bool) func(Field) error {
+// ReadFloat returns a reader of a number that ok accepts. want describes such numbers.
+func ReadFloat(to *float64, want string, ok func(float64) bool) func(Field) error {
 	return ReadParsed(to, func(text string) (float64, error) {
-		if !percent && strings.HasSuffix(text, "%") {
+		if strings.HasSuffix(text, "%") {
 			return 0, fmt.Errorf("is %s, must be %s", text, want)
 		}
-		v, err := units.ParseShare(text)
-		if err == nil && !ok(v) {
-			err = fmt.Errorf("is %s, must be %s", text, want)
-		}
-		return v, err
+		return parseShare(text, want, ok)
 	})
+}
+
+// ReadShare returns a reader of a number or a percentage that ok accepts. want describes such numbers.
+func ReadShare(to *float64, want string, ok func(float64) bool) func(Field) error {
+	return ReadParsed(to, func(text string) (float64, error) { return parseShare(text, want, ok) })
+}
+
+func parseShare(text, want string, ok func(float64) bool) (float64, error) {
+	v, err := units.ParseShare(text)
+	if err == nil && !ok(v) {
+		err = fmt.Errorf("is %s, must be %s", text, want)
+	}
+	return v, err
 }

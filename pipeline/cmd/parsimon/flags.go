@@ -358,7 +358,10 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 		return o, err
 	}
 	if !e.logs.quiet {
-		o.Progress = engine.NewProgress(e.stderr, e.logs.terminal, o.Log)
+		o.Progress = engine.LoggedProgress(o.Log)
+		if e.logs.terminal {
+			o.Progress = engine.TerminalProgress(e.stderr)
+		}
 	}
 	e.closers.add(pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)))
 	if !r.cached || r.cache == "off" {

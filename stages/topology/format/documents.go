@@ -96,7 +96,7 @@ func (g *Generated) readClos(f tree.Field) error {
 	err := f.Object(tree.Keys{
 		"pods": size(&c.Pods), "racks_per_pod": size(&c.RacksPerPod), "hosts_per_rack": size(&c.HostsPerRack),
 		"planes": size(&c.Planes), "spines_per_plane": size(&c.SpinesPerPlane),
-		"oversubscription": tree.ReadFloat(&oversubscription, false, "a number above 0",
+		"oversubscription": tree.ReadFloat(&oversubscription, "a number above 0",
 			func(x float64) bool { return x > 0 && x <= topology.MaxNodes }),
 		"host_bandwidth": readSpeed(&c.HostBps), "fabric_bandwidth": readSpeed(&c.FabricBps),
 		"host_delay":   tree.ReadParsed(&c.HostDelayNS, topology.ParseDelay),
