@@ -262,22 +262,7 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 		if r.Row < firstRow || r.Row >= firstRow+rows {
 			return nil
 		}
-		bin := sizebin.Of(r.Size)
-		late := r.Slowdown > 1
-		w.chunk[r.Row-firstRow] = watchedFlow{bin: bin, ofAll: late && r.Slowdown >= w.tails.All,
-			ofBin: late && r.Slowdown >= w.tails.Bins[bin]}
-		if w.overflow != nil {
-			w.chunk[r.Row-firstRow].hit = &overflowed{of: *r}
-		}
-		w.flows++
-		w.fctNS += float64(r.FCT)
-		if r.Window > 0 {
-			w.limited++
-			w.limitedNS += float64(r.Window)
-		}
-		if r.Window > w.worst.Window {
-			w.worst = *r
-		}
+		w.addFlow(&w.chunk[r.Row-firstRow], r)
 		return nil
 	})
 	if err != nil || hops == nil {
@@ -309,6 +294,26 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 		}
 	}
 	return nil
+}
+
+// addFlow counts a flow, and sets its state for the hops that follow.
+func (w *TailWatch) addFlow(f *watchedFlow, r *watchedRow) {
+	late := r.Slowdown > 1
+	f.bin = sizebin.Of(r.Size)
+	f.ofAll = late && r.Slowdown >= w.tails.All
+	f.ofBin = late && r.Slowdown >= w.tails.Bins[f.bin]
+	if w.overflow != nil {
+		f.hit = &overflowed{of: *r}
+	}
+	w.flows++
+	w.fctNS += float64(r.FCT)
+	if r.Window > 0 {
+		w.limited++
+		w.limitedNS += float64(r.Window)
+	}
+	if r.Window > w.worst.Window {
+		w.worst = *r
+	}
 }
 
 func (w *TailWatch) addHop(firstRow int64, r *tables.ContributionRow) error {

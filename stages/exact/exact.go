@@ -280,6 +280,7 @@ func (x *simulation) release() {
 	}
 }
 
+// flowsOf returns the flows of a batch that have a path. They are valid until the next call.
 func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	c := &x.chunk
 	*c = network.Flows{SizeBytes: c.SizeBytes[:0], StartNS: c.StartNS[:0], PathEnds: c.PathEnds[:0],
@@ -288,39 +289,21 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	reported := 0
 	packetHops := int64(0)
 	for i := range batch {
-		f, row, begin := &batch[i], x.row, len(c.PathLinks)
+		f := &batch[i]
+		row := x.row
 		x.row++
-		var err error
-		if x.waits == nil || !route.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
-			c.PathLinks, err = x.model.Router.Path(f.Connection, f.Src, f.Dst, c.PathLinks)
-		}
-		if x.model.Unreachable == step.CountUnreachable && x.waits == nil && route.IsUnreachable(err) {
-			x.stats.Unreachable++
-			continue
-		}
-		path := c.PathLinks[begin:]
-		if err == nil && x.routes != nil && len(path) > 0 {
-			_, ends := x.routes.Last().Path(f.Connection, f.Src, f.Dst, nil)
-			if ends != nil {
-				err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
-			}
-		}
+		begin := len(c.PathLinks)
+		routed, err := x.addPath(c, f)
 		if err != nil {
 			return nil, fmt.Errorf("flow %d: %w", f.ID, err)
 		}
-		if x.started == 0 {
-			x.originNS = f.StartNS
+		if !routed {
+			x.stats.Unreachable++
+			continue
 		}
-		c.SizeBytes, c.StartNS = append(c.SizeBytes, f.SizeBytes), append(c.StartNS, f.StartNS-x.originNS)
-		c.Key, c.Class = append(c.Key, uint64(row)), append(c.Class, x.classOf(f))
-		if x.waits != nil {
-			if err := x.waits.add(c, row); err != nil {
-				return nil, err
-			}
-		}
-		c.PathEnds = append(c.PathEnds, int32(len(c.PathLinks)))
 		of := &x.flows[tags[len(c.Tag)]]
 		c.Tag = tags[:len(c.Tag)+1]
+		path := c.PathLinks[begin:]
 		*of = activeFlow{
 			number: x.started, row: row, id: f.ID, size: f.SizeBytes, start: f.StartNS, src: f.Src, dst: f.Dst,
 			path: append(of.path[:0], path...), connection: f.Connection, background: f.Background,
@@ -328,7 +311,9 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 		if x.out.Report != nil {
 			of.labels = f.Labels.Clone()
 		}
-		x.started++
+		if err := x.addFlow(c, f, row); err != nil {
+			return nil, err
+		}
 		packetHops += x.params.Packets(f.SizeBytes) * int64(len(path))
 		if x.reports(of) {
 			reported++
@@ -340,6 +325,44 @@ func (x *simulation) flowsOf(batch []workload.Row) (*network.Flows, error) {
 	x.awaited += reported
 	x.stats.PacketHops += packetHops
 	return c, nil
+}
+
+// addPath appends the links of a flow's path to the chunk. A step of computation has none. routed is false if
+// the flow has no path and the model counts such flows.
+func (x *simulation) addPath(c *network.Flows, f *workload.Row) (routed bool, err error) {
+	if x.waits != nil && route.ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+		return true, nil
+	}
+	begin := len(c.PathLinks)
+	c.PathLinks, err = x.model.Router.Path(f.Connection, f.Src, f.Dst, c.PathLinks)
+	if x.model.Unreachable == step.CountUnreachable && x.waits == nil && route.IsUnreachable(err) {
+		return false, nil
+	}
+	if err != nil || x.routes == nil || len(c.PathLinks) == begin {
+		return true, err
+	}
+	_, ends := x.routes.Last().Path(f.Connection, f.Src, f.Dst, nil)
+	if ends != nil {
+		err = fmt.Errorf("with the cables that go down and stay down it would never end: %w", ends)
+	}
+	return true, err
+}
+
+// addFlow appends a flow whose path is in the chunk.
+func (x *simulation) addFlow(c *network.Flows, f *workload.Row, row int64) error {
+	if x.started == 0 {
+		x.originNS = f.StartNS
+	}
+	x.started++
+	c.SizeBytes = append(c.SizeBytes, f.SizeBytes)
+	c.StartNS = append(c.StartNS, f.StartNS-x.originNS)
+	c.Key = append(c.Key, uint64(row))
+	c.Class = append(c.Class, x.classOf(f))
+	c.PathEnds = append(c.PathEnds, int32(len(c.PathLinks)))
+	if x.waits == nil {
+		return nil
+	}
+	return x.waits.add(c, row)
 }
 
 // newTags appends n tags that no flow uses and removes them from the free ones.

@@ -615,19 +615,7 @@ func (d *draft) readQueues(s *SwitchSettings, top tree.Field) {
 // readQueueTable reads schedulers and marking thresholds of the queues of some ports.
 func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[string]*PortQueues) {
 	schedulers := d.schedulers(top.Of("SCHEDULER"))
-	marks := map[string][2]int64{}
-	t := top.Value.Get("WRED_PROFILE")
-	if t != nil {
-		for _, name := range t.Keys {
-			marks[name] = [2]int64{}
-		}
-	}
-	for _, k := range s.Taken {
-		if k.Name == "marking" && k.Value != "ecn_none" {
-			least := k.Object["green_min_threshold"]
-			marks[strings.Split(k.Key, "|")[1]] = [2]int64{least, max(least, k.Object["green_max_threshold"])}
-		}
-	}
+	marks := markingThresholds(s, top.Of("WRED_PROFILE"))
 	for key, f := range d.members(top.Of("QUEUE")) {
 		weight, scheduled := find(d, f.Of("scheduler"), "SCHEDULER", schedulers)
 		mark, marked := find(d, f.Of("wred_profile"), "WRED_PROFILE", marks)
@@ -645,7 +633,10 @@ func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[stri
 			d.count(1, "row", "left out: queues above 7 in %s of QUEUE")
 		}
 		for port := range strings.SplitSeq(list, ",") {
-			for q := lo; q <= min(hi, 7) && ports[port] != nil; q++ {
+			if ports[port] == nil {
+				continue
+			}
+			for q := lo; q <= min(hi, 7); q++ {
 				of := &ports[port][q]
 				if scheduled {
 					of.Weight = weight
@@ -657,6 +648,23 @@ func (d *draft) readQueueTable(s *SwitchSettings, top tree.Field, ports map[stri
 			}
 		}
 	}
+}
+
+// markingThresholds returns the thresholds in bytes of each WRED profile, 0 if it does not mark.
+func markingThresholds(s *SwitchSettings, profiles tree.Field) map[string][2]int64 {
+	marks := map[string][2]int64{}
+	if profiles.Value != nil {
+		for _, name := range profiles.Value.Keys {
+			marks[name] = [2]int64{}
+		}
+	}
+	for _, k := range s.Taken {
+		if k.Name == "marking" && k.Value != "ecn_none" {
+			least := k.Object["green_min_threshold"]
+			marks[strings.Split(k.Key, "|")[1]] = [2]int64{least, max(least, k.Object["green_max_threshold"])}
+		}
+	}
+	return marks
 }
 
 // schedulers reads the weights in SCHEDULER. Weight 0 means strict priority.
