@@ -211,18 +211,26 @@ func (e *env) runVerb(made *cobra.Command, c command, args []string) error {
 		return err
 	}
 	ctx := made.Context()
-	err := e.profiled(ctx, func() error {
-		defer e.closers.close()
-		local, err := e.fetchInputs(ctx, c, made.Flags(), args)
-		if err != nil {
-			return err
-		}
-		return c.verb.run(ctx, local)
+	err := e.runToEnd(func() error {
+		return e.profiled(ctx, func() error {
+			local, err := e.fetchInputs(ctx, c, made.Flags(), args)
+			if err != nil {
+				return err
+			}
+			return c.verb.run(ctx, local)
+		})
 	})
 	if c.writes {
 		return e.updateViews(err)
 	}
 	return err
+}
+
+// runToEnd calls run and then closes everything that run has registered to be closed. Closing removes
+// temporary files, among them files that run has begun to write but not completed.
+func (e *env) runToEnd(run func() error) error {
+	defer e.closers.close()
+	return run()
 }
 
 // updateViews updates the views of the command's lake. err is the error of the command, which takes

@@ -143,3 +143,18 @@ func TestInterruptionEndsEveryCommand(t *testing.T) {
 		t.Errorf("exit %d after %v", code, took)
 	}
 }
+
+// If temporary files were removed before the profile is complete, no command could write a profile.
+func TestProfileIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "cpu.prof")
+	must(t, "topology", "small-4to1", "--cpu-profile", path)
+	profile, err := os.ReadFile(path)
+	if err != nil || !bytes.HasPrefix(profile, []byte{0x1f, 0x8b}) {
+		t.Errorf("profile of %d bytes, want a gzip file: %v", len(profile), err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Errorf("files %v, want the profile only: %v", files, err)
+	}
+}
