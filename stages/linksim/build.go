@@ -50,7 +50,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	if c.Behind && s.Rooms != nil {
 		c.RoomBytes = max(1, s.Rooms[link.ID]/crowdedPart)
 	}
-	c.TargetBps = s.availableBps(link.ID)
+	c.TargetBps = s.available[link.ID]
 	traits := s.Params.Transport.Traits()
 	c.MarkBytes, c.MaxMarkBytes = s.Params.MarkBytes(link.BandwidthBps, link.DelayNS)
 	if traits.RandomMarks {
@@ -119,7 +119,7 @@ func (s *Simulator) sourceOf(row int32) int32 {
 	b.sourceOwner[first] = b.caseNo
 	b.source[first] = int32(len(c.SourceBps))
 	b.other = append(b.other, other)
-	c.SourceBps = append(c.SourceBps, s.availableBps(first))
+	c.SourceBps = append(c.SourceBps, s.available[first])
 	c.SourceDelayNS = append(c.SourceDelayNS, delay)
 	return b.source[first]
 }

@@ -62,6 +62,8 @@ type Simulator struct {
 	c      linkcase.Case // the current case
 	result linkcase.Result
 
+	available []int64 // available bandwidth (Loads.AvailableBps) by link id
+
 	observed columns.Arena // encoded observations, by flow of the current case
 	share    float64       // feedbackShare of the current case
 
@@ -108,6 +110,9 @@ func New(o Options) (*Simulator, error) {
 	links := len(o.Network.Links)
 	s := &Simulator{Options: o, kernel: k,
 		build: caseBuilder{source: make([]int32, links), sourceOwner: make([]int32, links)}}
+	for _, link := range o.Network.Links {
+		s.available = append(s.available, o.Loads.AvailableBps(&s.Params, link))
+	}
 	s.cache.hash = xxh3.New()
 	s.cache.head, err = s.Params.AppendIdentity(nil)
 	return s, err
@@ -285,10 +290,6 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 	return sum / all
 }
 
-func (s *Simulator) availableBps(id int32) int64 {
-	return s.Loads.AvailableBps(&s.Params, s.Network.Links[id])
-}
-
 // idealNS returns the ideal FCT of flow k of the current case, in ns. row is its row of the input. At a
 // host's uplink, the ideal FCT excludes the ACKs that the host sends at the same time (Loads.Simultaneous):
 // they are part of the delay.
@@ -301,7 +302,7 @@ func (s *Simulator) idealNS(k int, row int32) int64 {
 	link := &s.Network.Links[r.LinkID]
 	slowest := min(link.BandwidthBps, cmp.Or(r.DownstreamBps, link.BandwidthBps))
 	flow := route.LinkLoad{Bytes: r.SizeBytes, Packets: s.Params.Packets(r.SizeBytes)}
-	return ideal - int64(max(0, flow.BusyNS(s.availableBps(r.LinkID), &s.Params)-flow.BusyNS(slowest,
+	return ideal - int64(max(0, flow.BusyNS(s.available[r.LinkID], &s.Params)-flow.BusyNS(slowest,
 		&s.Params)))
 }
 
