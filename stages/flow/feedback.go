@@ -55,6 +55,7 @@ type FeedbackBuilder struct {
 
 	observed observationIndex // of this pass
 
+	bps        []int64             // bandwidths of the links of the current flow's path
 	hops       [][]simkernel.Block // observations of the current flow; after damping, what its hops send
 	blocks     []simkernel.Block   // feedback of the current hop
 	upstream   []blockSum          // by block: hops 1 to h-1
@@ -161,8 +162,8 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 
 // senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest hop.
 func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
-	bandwidth := func(link int32) int64 { return x.model.Network.Links[link].BandwidthBps }
-	slowest := route.SlowestHop(x.observed.Path(), bandwidth)
+	x.bps = route.Bandwidths(x.model.Network, x.observed.Path(), x.bps[:0])
+	slowest := route.SlowestHop(x.bps)
 	x.blocks = columns.Resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
 		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS

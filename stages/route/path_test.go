@@ -1,6 +1,9 @@
 package route
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // The slowest links of a path matter if both the source and the target are faster.
 func TestSlowestLinks(t *testing.T) {
@@ -23,15 +26,15 @@ func TestSlowestLinks(t *testing.T) {
 		{[]int64{100, 25, 10, 40, 25, 100}, 3, 10, 25, 1120},
 		{[]int64{100, 25, 10, 40, 25, 100}, 4, 10, 0, 1320},
 	} {
-		path := make([]int32, len(c.bps))
-		for h := range path {
-			path[h] = int32(h)
-		}
-		up, down := slowestLinks(path, c.hop, func(link int32) int64 { return c.bps[link] })
+		up, down := slowestLinks(c.bps, c.hop)
 		if up != c.upstream || down != c.downstream {
 			t.Errorf("%v, hop %d: %d and %d, want %d and %d", c.bps, c.hop, up, down, c.upstream, c.downstream)
 		}
-		got := betweenPS(path, c.hop, func(link int32) int64 { return c.bps[link] * 1e9 })
+		bps := slices.Clone(c.bps)
+		for h := range bps {
+			bps[h] *= 1e9
+		}
+		got := betweenPS(bps, c.hop)
 		if got != c.between {
 			t.Errorf("%v, hop %d: %d ps between, want %d", c.bps, c.hop, got, c.between)
 		}

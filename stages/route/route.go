@@ -207,17 +207,21 @@ func (c *chunk) sortByLink() {
 	}
 	c.hops = columns.Resize(c.hops, at)
 	paths := c.paths
-	bps := func(link int32) int64 { return c.links[link].bps }
+	var bps []int64 // by hop of the path
 	for i := range c.flows {
 		path := paths[:c.flows[i].hops]
 		paths = paths[len(path):]
+		bps = bps[:0]
+		for _, id := range path {
+			bps = append(bps, c.links[id].bps)
+		}
 		h := chunkHop{flow: int32(i)}
 		for hop, id := range path {
 			l := &c.links[id]
 			h.link = id
 			h.hop = int16(hop)
-			h.upBps, h.downBps = slowestLinks(path, hop, bps)
-			h.betweenPS = betweenPS(path, hop, bps)
+			h.upBps, h.downBps = slowestLinks(bps, hop)
+			h.betweenPS = betweenPS(bps, hop)
 			c.hops[l.nextHop] = h
 			l.nextHop++
 			h.delayToNS += l.delayNS

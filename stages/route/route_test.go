@@ -172,11 +172,11 @@ func TestRouteLaws(t *testing.T) {
 			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k],
 				h["first_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k],
 				h["path_send_ns"][k], h["upstream_bps"][k], h["downstream_bps"][k], h["between_ps"][k]}
-			up, down := slowestLinks(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps })
-			if expect := []int64{int64(l), flows[f].ID, int64(len(path)), flows[f].SizeBytes, flows[f].StartNS,
-				int64(path[0]), before, pathDelay, pathSend, up, down,
-				int64(betweenPS(path, hop, func(l int32) int64 { return n.Links[l].BandwidthBps }))}; !slices.Equal(got,
-				expect) {
+			bps := Bandwidths(n, path, nil)
+			up, down := slowestLinks(bps, hop)
+			expect := []int64{int64(l), flows[f].ID, int64(len(path)), flows[f].SizeBytes, flows[f].StartNS,
+				int64(path[0]), before, pathDelay, pathSend, up, down, int64(betweenPS(bps, hop))}
+			if !slices.Equal(got, expect) {
 				t.Fatalf("flow %d, hop %d: %v, want %v", f, hop, got, expect)
 			}
 			before += n.Links[l].DelayNS
