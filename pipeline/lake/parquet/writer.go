@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -44,8 +45,8 @@ type Writer struct {
 	group   int64 // number of rows in the open row group
 	rows    int64
 
-	keys   []Key
-	starts int // index of column start_ns, from which columns are derived; -1: none
+	keys   [][]parquet.Value // of each key, valueChunk copies of its value
+	starts int               // index of column start_ns, from which columns are derived; -1: none
 }
 
 // A Key is a column of a file with one value in all rows.
@@ -76,8 +77,12 @@ func NewWriter(t schema.Table, out io.Writer, keys ...Key) *Writer {
 	if t.Temporary {
 		limit = pageRows
 	}
-	tw := &Writer{table: t, w: w, columns: w.ColumnWriters(), limit: limit, keys: keys, starts: -1}
+	tw := &Writer{table: t, w: w, columns: w.ColumnWriters(), limit: limit, starts: -1}
 	tw.values = make([]parquet.Value, 0, valueChunk)
+	for _, k := range keys {
+		value := []parquet.Value{parquet.ByteArrayValue([]byte(k.Value))}
+		tw.keys = append(tw.keys, slices.Repeat(value, valueChunk))
+	}
 	if t.HasStart() {
 		tw.starts = t.Index("start_ns")
 	}
@@ -199,25 +204,12 @@ const nsPerDay, nsPerMicrosecond = 24 * 3600 * 1e9, 1000
 
 // writeDerived writes rows from..to of the columns that are not columns of the table.
 func (tw *Writer) writeDerived(rec arrow.Record, from, to int) error {
-	next := len(tw.table.Columns)
-	write := func(value func(row int) parquet.Value) error {
-		out := tw.columns[next]
-		next++
+	derived := tw.columns[len(tw.table.Columns):]
+	for i, values := range tw.keys {
 		for at := from; at < to; at += valueChunk {
-			values := tw.values[:min(valueChunk, to-at)]
-			for i := range values {
-				values[i] = value(at + i)
-			}
-			if _, err := out.WriteRowValues(values); err != nil {
+			if _, err := derived[i].WriteRowValues(values[:min(valueChunk, to-at)]); err != nil {
 				return err
 			}
-		}
-		return nil
-	}
-	for _, k := range tw.keys {
-		v := parquet.ByteArrayValue([]byte(k.Value))
-		if err := write(func(int) parquet.Value { return v }); err != nil {
-			return err
 		}
 	}
 	if tw.starts < 0 {
@@ -227,15 +219,25 @@ func (tw *Writer) writeDerived(rec arrow.Record, from, to int) error {
 	if !ok {
 		return fmt.Errorf("column start_ns is of type %s", rec.Column(tw.starts).DataType())
 	}
-	err := write(func(row int) parquet.Value {
-		return parquet.Int64Value(floorDivide(starts.Value(row), nsPerMicrosecond))
-	})
-	if err != nil {
-		return err
+	times := derived[len(tw.keys)]
+	days := derived[len(tw.keys)+1]
+	for at := from; at < to; at += valueChunk {
+		chunk := starts.Int64Values()[at:min(at+valueChunk, to)]
+		values := tw.values[:len(chunk)]
+		for i, ns := range chunk {
+			values[i] = parquet.Int64Value(floorDivide(ns, nsPerMicrosecond))
+		}
+		if _, err := times.WriteRowValues(values); err != nil {
+			return err
+		}
+		for i, ns := range chunk {
+			values[i] = parquet.Int32Value(int32(floorDivide(ns, nsPerDay)))
+		}
+		if _, err := days.WriteRowValues(values); err != nil {
+			return err
+		}
 	}
-	return write(func(row int) parquet.Value {
-		return parquet.Int32Value(int32(floorDivide(starts.Value(row), nsPerDay)))
-	})
+	return nil
 }
 
 func floorDivide(x, by int64) int64 {
