@@ -181,7 +181,7 @@ func (q *query) copy(ctx context.Context, text, file string) string {
 func (q *query) check(ctx context.Context) {
 	bad := int64(-1)
 	q.row(ctx, fmt.Sprintf("SELECT coalesce(min(flow_id), -1) FROM %s WHERE end_ns <= start_ns OR bytes < 1 "+
-		"OR packets < 1 OR end_ns > %d OR start_ns < -%d", q.Intervals, maxNS, maxNS), &bad)
+		"OR packets < 0 OR end_ns > %d OR start_ns < -%d", q.Intervals, maxNS, maxNS), &bad)
 	if q.err == nil && bad >= 0 {
 		q.err = fmt.Errorf("flow %d of workload_intervals has an interval that does not end after it starts, or "+
 			"that has no bytes", bad)

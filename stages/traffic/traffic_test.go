@@ -244,6 +244,8 @@ func TestRuleAtItsEdges(t *testing.T) {
 		{"packets of 700 bytes", "a", 3, minute, 35_000_000_000, "50000000", 2, 2},
 		{"packets of less than 700 bytes", "a", 3, minute, 34_999_999_999, "50000000", 0, 2},
 		{"packets of unknown size", "a", 3, minute, linkBytes / 4, "NULL", 2, 2},
+		// Records that overlap are cut, and a piece of them may have less than half a packet.
+		{"intervals of less than half a packet", "a", 3, minute, 60, "0", 0, 2},
 		{"few bytes in packets of unknown size", "a", 3, minute, 60, "NULL", 0, 2},
 		{"a service with a rule", "db", 3, minute, linkBytes, "50000000", 0, 0},
 	}

@@ -202,6 +202,10 @@ func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 			[]testRecord{second(0, 59, 600), second(30, 89, 1200)},
 			"0-30 300/30; 30-60 900/90; 60-90 600/60; ",
 		},
+		"pieces of less than half a packet": {
+			[]testRecord{second(0, 59, 20), second(50, 109, 20)},
+			"0-50 17/2; 50-60 6/0; 60-110 17/2; ",
+		},
 		"of two observers, one counts": {
 			[]testRecord{
 				by("a", second(0, 59, 600)), by("b", second(0, 59, 590)), by("a", second(60, 119, 300)),
