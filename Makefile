@@ -48,7 +48,7 @@ test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks publish-readers
 
-tools: ## install all that the tests need: Java, Flink's jars, Chromium, Python environments
+tools: ## install all that the tests need: Java, jars of Flink and for Spark, Chromium, Python environments
 	@.ci/setup-flink $(FLINK)
 	@.ci/setup-chromium
 	@.ci/setup-notebooks
@@ -74,7 +74,7 @@ notebooks: build ## run the notebooks; the results are in .cache/pictures
 	@mkdir -p .cache/pictures
 	@.ci/notebooks $(BIN)/parsimon .cache/pictures
 
-publish-readers: build publish s3 ## published tables by pyiceberg, polars and DuckDB, and three nights that are killed
+publish-readers: build publish s3 ## published tables by DuckDB, pyiceberg, polars and Spark, and three nights that are killed
 	@.ci/setup-readers
 	@.ci/publish-readers $(BIN) .cache/published
 	@.cache/readers/venv/bin/python .ci/nights $(BIN) .cache/nights

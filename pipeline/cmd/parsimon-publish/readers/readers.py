@@ -1,26 +1,20 @@
 #!/usr/bin/env python3
 """Asks readers of Iceberg tables the same questions as "parsimon query", and compares the answers.
 
-    readers.py PARSIMON LAKE PLACE [S3_ENDPOINT]
+    readers.py PARSIMON LAKE PLACE...
 
-PARSIMON is the program. PLACE is a directory or s3://BUCKET/PREFIX to which LAKE was published. Each answer must be equal
-to the bit. It prints a table of readers and questions, and exits with 1 if an answer differs.
+PARSIMON is the program. Each PLACE is a directory or s3://BUCKET/PREFIX to which LAKE was published. Each answer must be
+equal to the bit. It prints a table of readers and questions for each place, and exits with 1 if an answer differs.
 """
 import json
-import math
-import os
 import subprocess
 import sys
-import urllib.parse
 
-import duckdb
-import polars as pl
-import pyarrow
-import pyiceberg.table
+from engines import READERS, Files, plain
 
 TABLES = ["scenarios", "nodes", "links", "slowdowns", "link_stats", "intervals", "warnings", "hop_contributions"]
 
-# SQL that DuckDB and polars both understand. Floating-point values are not added, since the order of additions differs.
+# SQL that all readers understand. Floating-point values are not added, since the order of additions differs.
 QUESTIONS = {
     "scenarios": "SELECT scenario, name, seed, flows, max_load FROM scenarios ORDER BY scenario",
     "flows of a scenario": """
@@ -68,112 +62,38 @@ def answer_of_lake(program, lake, sql):
     return [list(row.values()) for row in json.loads(done.stdout)]
 
 
-def plain(value):
-    """Returns a value in the form that JSON has."""
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, float) and (math.isnan(value) or math.isinf(value)):
-        return str(value)
-    if hasattr(value, "item"):
-        return plain(value.item())
-    if type(value).__name__ == "Decimal":
-        return int(value)
-    return value
-
-
-class Files:
-    """The metadata files of published tables."""
-
-    def __init__(self, place, endpoint):
-        self.place = place
-        self.endpoint = endpoint
-        self.s3 = {}
-        if place.startswith("s3://"):
-            self.s3 = {"s3.endpoint": endpoint, "s3.access-key-id": os.environ["AWS_ACCESS_KEY_ID"],
-                       "s3.secret-access-key": os.environ["AWS_SECRET_ACCESS_KEY"], "s3.region": "us-east-1"}
-
-    def read(self, path):
-        """Returns the text of a file."""
-        from pyiceberg.io.pyarrow import PyArrowFileIO
-        with PyArrowFileIO(self.s3).new_input(path).open() as f:
-            return f.read().decode()
-
-    def metadata(self, table):
-        """Returns the path of the current metadata of a table, as version-hint.text names it."""
-        version = self.read(f"{self.place}/{table}/metadata/version-hint.text").strip()
-        return f"{self.place}/{table}/metadata/v{version}.metadata.json"
-
-
-def with_duckdb(files):
-    """The extension iceberg of DuckDB."""
-    import duckdb_extension_avro
-    import duckdb_extension_httpfs
-    import duckdb_extension_iceberg
-    db = duckdb.connect(config={"autoinstall_known_extensions": False})
-    modules = [duckdb_extension_avro, duckdb_extension_iceberg]
-    if files.s3:
-        modules.insert(0, duckdb_extension_httpfs)
-    for module in modules:
-        name = module.__name__.removeprefix("duckdb_extension_")
-        db.execute(f"LOAD '{os.path.dirname(module.__file__)}/extensions/v{duckdb.__version__}/{name}.duckdb_extension'")
-    if files.s3:
-        at = urllib.parse.urlparse(files.endpoint)
-        db.execute(f"""CREATE SECRET (TYPE s3, KEY_ID '{files.s3["s3.access-key-id"]}',
-            SECRET '{files.s3["s3.secret-access-key"]}', REGION 'us-east-1', ENDPOINT '{at.netloc}', URL_STYLE 'path',
-            USE_SSL false)""")
-    for table in TABLES:
-        db.execute(f"CREATE VIEW {table} AS SELECT * FROM iceberg_scan('{files.place}/{table}')")
-    return lambda sql: [list(row) for row in db.execute(sql).fetchall()]
-
-
-def with_pyiceberg(files):
-    """pyiceberg reads the rows; DuckDB, without its extension, answers over them."""
-    db = duckdb.connect()
-    for table in TABLES:
-        static = pyiceberg.table.StaticTable.from_metadata(files.metadata(table), properties=files.s3)
-        db.register(table, static.scan().to_arrow())
-    return lambda sql: [list(row) for row in db.execute(sql).fetchall()]
-
-
-def with_polars(files):
-    """polars, with its own SQL."""
-    options = {}
-    if files.s3:
-        options = {"aws_endpoint_url": files.endpoint, "aws_region": "us-east-1", "aws_allow_http": "true",
-                   "aws_access_key_id": files.s3["s3.access-key-id"],
-                   "aws_secret_access_key": files.s3["s3.secret-access-key"]}
-    context = pl.SQLContext()
-    for table in TABLES:
-        static = pyiceberg.table.StaticTable.from_metadata(files.metadata(table), properties=files.s3)
-        context.register(table, pl.scan_iceberg(static, storage_options=options or None))
-    return lambda sql: [list(row) for row in context.execute(sql, eager=True).rows()]
-
-
-READERS = {"duckdb": with_duckdb, "pyiceberg": with_pyiceberg, "polars": with_polars}
-
-
-def main():
-    program, lake, place = sys.argv[1:4]
-    files = Files(place.rstrip("/"), sys.argv[4] if len(sys.argv) > 4 else None)
-    want = {name: answer_of_lake(program, lake, sql) for name, sql in QUESTIONS.items()}
+def ask_at(place, want):
+    """Asks all readers all questions at one place. Returns the answers that are not the expected ones, as texts."""
     failed = []
-    print(f"{'':22}" + "".join(f"{name:>12}" for name in READERS))
-    ask = {name: make(files) for name, make in READERS.items()}
+    print(f"{place}:")
+    print(f"{'':22}" + "".join(f"{reader.name:>12}" for reader in READERS))
+    readers = [reader(Files(place)) for reader in READERS]
+    for reader in readers:
+        reader.open(dict.fromkeys(TABLES))
     for question, sql in QUESTIONS.items():
         line = f"{question:22}"
-        for reader in READERS:
+        for reader in readers:
             try:
-                got = plain(ask[reader](sql))
+                got = plain(reader.ask(sql))
                 said = "equal" if got == want[question] else "DIFFERS"
             except Exception as err:  # a reader's own
                 got, said = err, "FAILS"
             if said != "equal":
-                failed.append(f"{reader}, {question}:\n  got  {str(got)[:600]}\n  want {str(want[question])[:600]}")
+                failed.append(f"{reader.name}, {question}:\n  got  {str(got)[:600]}\n  want {str(want[question])[:600]}")
             line += f"{said:>12}"
-        print(line)
+        print(line, flush=True)
+    return failed
+
+
+def main():
+    program, lake, *places = sys.argv[1:]
+    want = {name: answer_of_lake(program, lake, sql) for name, sql in QUESTIONS.items()}
+    failed = []
+    for place in places:
+        failed += ask_at(place, want)
     for one in failed:
         print(one, file=sys.stderr)
-    print(f"{len(QUESTIONS) * len(READERS) - len(failed)} passed, {len(failed)} failed")
+    print(f"{len(QUESTIONS) * len(READERS) * len(places) - len(failed)} passed, {len(failed)} failed")
     sys.exit(1 if failed else 0)
 
 
