@@ -103,8 +103,10 @@ func (m *Model) draw(ctx context.Context, s *scenario.Scenario, n *topology.Netw
 func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
 	path := of.FlowFile()
 	s := &source{check: func(g *Generated) error { // the limit may have changed since
-		return ingest.CheckRejects(path, g.Flows+g.Merged+g.Rejects, g.Rejects, g.SetAside, m.Spec.MaxRejects,
-			g.RejectReasons)
+		return ingest.CheckRejects(path, ingest.Tally{
+			Rows: g.Flows + g.Merged + g.Rejects, Rejects: g.Rejects, SetAside: g.SetAside,
+			Reasons: g.RejectReasons,
+		}, m.Spec.MaxRejects)
 	}}
 	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 		if err := of.CheckTouched(path); err != nil { // this process may have waited for a lock

@@ -206,8 +206,9 @@ func (in *ingestion) noFlows() error {
 
 func (in *ingestion) checkRejects() error {
 	c := in.state.counts()
-	return ingest.CheckRejects("workload "+string(in.state.ID), c.Rows, c.Rejects, c.SetAside, in.MaxRejects,
-		c.Reasons)
+	return ingest.CheckRejects("workload "+string(in.state.ID), ingest.Tally{
+		Rows: c.Rows, Reverse: c.Reverse, Rejects: c.Rejects, SetAside: c.SetAside, Reasons: c.Reasons,
+	}, in.MaxRejects)
 }
 
 // addFile adds one file to tables records and rejects.

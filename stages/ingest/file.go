@@ -56,8 +56,11 @@ func File(ctx context.Context, n *topology.Network, file string, o Options, out 
 	if err := in.allRejects(ctx, &stats, &f); err != nil {
 		return stats, err
 	}
-	if err := CheckRejects(file, stats.Rows, stats.Rejects, stats.SetAside, o.MaxRejects,
-		stats.Reasons); err != nil {
+	err = CheckRejects(file, Tally{
+		Rows: stats.Rows, Reverse: stats.Reverse, Rejects: stats.Rejects, SetAside: stats.SetAside,
+		Reasons: stats.Reasons,
+	}, o.MaxRejects)
+	if err != nil {
 		return stats, err
 	}
 	stats.Notes = in.Notes()
@@ -156,15 +159,33 @@ type Stats struct {
 	Notes            []string
 }
 
+// A Tally is what became of the rows of a file or of a workload. A row with bytes in both directions adds one
+// to Reverse, and up to two to Rejects and SetAside.
+type Tally struct {
+	Rows, Reverse     int64
+	Rejects, SetAside int64
+	Reasons           []RejectCount
+}
+
+// what returns what the tally counts, such as "5 rows".
+func (t *Tally) what() string {
+	if t.Reverse == 0 {
+		return fmt.Sprintf("%d rows", t.Rows)
+	}
+	return fmt.Sprintf("%d directions of %d rows", t.Rows+t.Reverse, t.Rows)
+}
+
 // CheckRejects returns an error that lists the reasons if more than the fraction limit of the rows was
-// rejected. Rows that were set aside do not count, and are listed last.
-func CheckRejects(file string, rows, rejects, setAside int64, limit float64, reasons []RejectCount) error {
-	if float64(rejects-setAside) <= limit*float64(rows) {
+// rejected. The second direction of a row counts as another row. Rows that were set aside do not count, and
+// are listed last.
+func CheckRejects(file string, t Tally, limit float64) error {
+	faulty := t.Rejects - t.SetAside
+	if float64(faulty) <= limit*float64(t.Rows+t.Reverse) {
 		return nil
 	}
 	hint := ""
 	var faults, aside []string
-	for _, r := range reasons {
+	for _, r := range t.Reasons {
 		if r.SetAside {
 			aside = append(aside, r.String())
 			continue
@@ -182,10 +203,10 @@ func CheckRejects(file string, rows, rejects, setAside int64, limit float64, rea
 		}
 	}
 	if aside != nil {
-		hint += fmt.Sprintf("; set aside, and not counted: %d rows: %s", setAside, strings.Join(aside, "; "))
+		hint += fmt.Sprintf("; set aside, and not counted: %d rows: %s", t.SetAside, strings.Join(aside, "; "))
 	}
-	return fmt.Errorf("%s: %d of %d rows cannot be simulated, more than the accepted %g%% (--max-rejects): %s%s",
-		file, rejects-setAside, rows, 100*limit, strings.Join(faults, "; "), hint)
+	return fmt.Errorf("%s: %d of %s cannot be simulated, more than the accepted %g%% (--max-rejects): %s%s",
+		file, faulty, t.what(), 100*limit, strings.Join(faults, "; "), hint)
 }
 
 // timeFunctions matches a time, and the letter that determines which function of mappings parses it.

@@ -275,3 +275,64 @@ func TestRejectsThatCountComeFirst(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Suricata writes the time of the first packet as the time of all events of a capture that it reads from a
+// file. If that were a time of reception, all flows of the capture would start at it, and those of one
+// connection would be one flow.
+func TestEventsOfACaptureHaveTheirStarts(t *testing.T) {
+	const suricata = `{"timestamp":"2026-01-31T09:00:00.000000+0000","event_type":"flow","src_ip":"0","src_port":1,` +
+		`"dest_ip":"1","dest_port":2,"proto":"UDP","flow":{"pkts_toserver":1,"pkts_toclient":0,"bytes_toserver":%d,` +
+		`"bytes_toclient":0,"start":"2026-01-31T09:%d:00.000000+0000","end":"2026-01-31T09:%[2]d:01.000000+0000"}}` + "\n"
+	const ecs = `{"@timestamp":"2026-01-31T09:00:00.000Z","source":{"ip":"0","port":1,"bytes":%d},` +
+		`"destination":{"ip":"1","port":2},"network":{"transport":"udp"},"event":{"start":"2026-01-31T09:%d:00.000Z"},` +
+		`"suricata":{"eve":{"event_type":"flow"}}}` + "\n"
+	for format, row := range map[string]string{"suricata": suricata, "ecs": ecs} {
+		text := fmt.Sprintf(row, 1014, 10) + fmt.Sprintf(row, 2014, 40)
+		stats, err := inLog(t, format, text, Options{})
+		if err != nil || stats.Flows != 2 || stats.Notes != nil {
+			t.Errorf("%s: %d flows, want 2; notes %q, %v", format, stats.Flows, stats.Notes, err)
+		}
+	}
+}
+
+// Logs differ in the headers that their bytes include. If 14 bytes were subtracted from packets of a tunnel,
+// which have no Ethernet header, records of ACKs alone would be flows. If payload were compared with the size
+// of headers, small messages would be ACKs.
+func TestHeadersInBytes(t *testing.T) {
+	const binetflow = "StartTime,Dur,Proto,SrcAddr,Sport,Dir,DstAddr,Dport,TotPkts,TotBytes,SrcBytes,SrcPkts\n" +
+		"2026/01/31 09:00:00.0,1.0,tcp,0,1,->,1,2,300,155200,5200,100\n"
+	const suricata = `{"event_type":"flow","src_ip":"0","src_port":1,"dest_ip":"1","dest_port":2,"proto":"TCP",` +
+		`"flow":{"pkts_toserver":100,"pkts_toclient":200,"bytes_toserver":5200,"bytes_toclient":150000,` +
+		`"start":"2026-01-31T09:00:00.000000+0000","end":"2026-01-31T09:00:01.000000+0000"}}` + "\n"
+	const cicflowmeter = "Src IP,Src Port,Dst IP,Dst Port,Protocol,Timestamp,Flow Duration,Total Fwd Packet," +
+		"Total Bwd packets,Total Length of Fwd Packet,Total Length of Bwd Packet\n" +
+		"0,1,1,2,6,31/01/2026 09:00:00 AM,1500000,10,100,500.0,120000.0\n"
+	for format, c := range map[string]struct{ text, want string }{
+		"argus":        {binetflow, "1 0 150000"},
+		"suricata":     {suricata, "1 0 150000"},
+		"cicflowmeter": {cicflowmeter, "0 1 500; 1 0 120000"},
+	} {
+		stats, err := inLog(t, format, c.text, Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		got := flowsOf(t, stats)
+		if got != c.want {
+			t.Errorf("%s: flows %s, want %s", format, got, c.want)
+		}
+	}
+}
+
+// Both directions of a row can be rejected. If the limit applied to the number of rows, 2 of 1 rows would
+// exceed even 100%.
+func TestLimitOfRejectsCountsBothDirections(t *testing.T) {
+	tally := Tally{Rows: 2, Reverse: 2, Rejects: 4, Reasons: []RejectCount{{Reason: "r", Rows: 4}}}
+	err := CheckRejects("log", tally, 1)
+	if err != nil {
+		t.Error(err)
+	}
+	err = CheckRejects("log", tally, 0.5)
+	if err == nil || !strings.Contains(err.Error(), "4 of 4 directions of 2 rows cannot be simulated") {
+		t.Error(err)
+	}
+}

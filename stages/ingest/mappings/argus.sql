@@ -33,6 +33,7 @@
 -- times with a date and no zone are read as UTC. -n writes ports as numbers. Bytes are those of Ethernet frames: 14 more
 -- than the packet. If a file has the bytes and packets of both directions only as totals (totbytes, totpkts), as in
 -- binetflow files, the reverse direction has the rest of the bytes, and the 14 bytes are counted as part of the packets.
+-- A TCP packet has 40 bytes or more, so a row with fewer than 54 bytes a packet, as of a tunnel, has no Ethernet headers.
 WITH totals AS (
   SELECT *,
     coalesce(sbytes, srcbytes) AS forward_frames,
@@ -43,7 +44,10 @@ WITH totals AS (
     replace(coalesce(ltime, lasttime), '/', '-') AS ltime_text
   FROM source
 ), timed AS (
-  SELECT *, coalesce(seconds_ns(stime_text), datetime_ns(stime_text)) AS start_ns FROM totals
+  SELECT *, coalesce(seconds_ns(stime_text), datetime_ns(stime_text)) AS start_ns,
+    CASE WHEN coalesce(proto IN ('tcp', '6') AND (TRY(whole(forward_frames) < 54 * whole(forward_packets))
+      OR TRY(whole(reverse_frames) < 54 * whole(back_packets))), false) THEN 0 ELSE 14 END AS header
+  FROM totals
 )
 SELECT "row",
   coalesce(saddr, srcaddr) AS src,
@@ -51,9 +55,9 @@ SELECT "row",
   sport AS src_port,
   dport AS dst_port,
   proto AS protocol,
-  TRY(greatest(0, whole(forward_frames) - 14 * coalesce(whole(forward_packets), 0))) AS size_bytes,
+  TRY(greatest(0, whole(forward_frames) - header * coalesce(whole(forward_packets), 0))) AS size_bytes,
   forward_packets AS packets,
-  TRY(greatest(0, whole(reverse_frames) - 14 * coalesce(whole(back_packets), 0))) AS reverse_bytes,
+  TRY(greatest(0, whole(reverse_frames) - header * coalesce(whole(back_packets), 0))) AS reverse_bytes,
   back_packets AS reverse_packets,
   start_ns,
   coalesce(seconds_ns(ltime_text), datetime_ns(ltime_text), TRY(start_ns + seconds_ns(dur))) AS end_ns,

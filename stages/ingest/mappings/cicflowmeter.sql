@@ -20,15 +20,10 @@
 -- column: total_length_of_bwd_packet
 -- column: total_length_of_bwd_packets
 -- column: totlen_bwd_pkts
--- column: tot_fwd_pkts
--- column: total_fwd_packet
--- column: total_fwd_packets
--- column: tot_bwd_pkts
--- column: total_bwd_packets
--- column: total_backward_packets
 -- needs: src_ip|source_ip dst_ip|destination_ip timestamp totlen_fwd_pkts|total_length_of_fwd_packet|total_length_of_fwd_packets
 
--- One row has both directions. Bytes are those of the payload. Durations are in µs. Times have no zone and are read as
+-- One row has both directions. Bytes are those of the payload, so the numbers of packets do not tell ACKs from data, and
+-- a direction without payload is no flow. Durations are in µs. Times have no zone and are read as
 -- UTC: day/month/year with AM or PM, as the Java version writes them, without seconds, as in the files of CIC-IDS2017, or
 -- year-month-day.
 SELECT "row",
@@ -38,9 +33,7 @@ SELECT "row",
   coalesce(dst_port, destination_port) AS dst_port,
   protocol,
   coalesce(totlen_fwd_pkts, total_length_of_fwd_packet, total_length_of_fwd_packets) AS size_bytes,
-  coalesce(tot_fwd_pkts, total_fwd_packet, total_fwd_packets) AS packets,
   coalesce(totlen_bwd_pkts, total_length_of_bwd_packet, total_length_of_bwd_packets) AS reverse_bytes,
-  coalesce(tot_bwd_pkts, total_bwd_packets, total_backward_packets) AS reverse_packets,
   start_ns,
   TRY(start_ns + whole(flow_duration) * 1000) AS end_ns,
   CASE

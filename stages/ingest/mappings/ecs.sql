@@ -22,11 +22,12 @@
 -- column: event_end = $.event.end | $."event.end" | $._source.event.end
 -- column: event_duration = $.event.duration | $."event.duration" | $._source.event.duration
 -- column: stamp = $."@timestamp" | $._source."@timestamp"
+-- column: eve_type = $.suricata.eve.event_type | $."suricata.eve.event_type" | $._source.suricata.eve.event_type
 -- column: final = $.flow.final | $."flow.final" | $._source.flow.final
 
 -- source.bytes are from the source to the destination, destination.bytes the way back. Some collectors write network.bytes
 -- alone, which is the sum of both. event.duration is in ns. Packetbeat reports a long flow several times, each time with
--- all bytes so far: only the final report counts.
+-- all bytes so far: only the final report counts. The time of an event of Suricata is no time of reception (see suricata).
 SELECT "row",
   source_ip AS src,
   destination_ip AS dst,
@@ -41,9 +42,10 @@ SELECT "row",
   destination_packets AS reverse_packets,
   CASE WHEN whole(sampling) = 0 THEN NULL ELSE sampling END AS sampling_rate,
   coalesce(rfc3339_ns(event_start), TRY(rfc3339_ns(coalesce(event_end, stamp)) - coalesce(whole(event_duration), 0))) AS start_ns,
-  coalesce(or_beyond(rfc3339_ns(event_end), event_end), TRY(rfc3339_ns(event_start) + whole(event_duration)), rfc3339_ns(stamp)) AS end_ns,
+  coalesce(or_beyond(rfc3339_ns(event_end), event_end), TRY(rfc3339_ns(event_start) + whole(event_duration)),
+    CASE WHEN eve_type IS NULL OR event_start IS NULL THEN rfc3339_ns(stamp) END) AS end_ns,
   rfc3339_resolution_ns(coalesce(event_start, event_end, stamp)) AS start_resolution_ns,
-  rfc3339_ns(stamp) AS received_ns,
+  CASE WHEN eve_type IS NULL OR event_start IS NULL THEN rfc3339_ns(stamp) END AS received_ns,
   CASE
     WHEN final = 'false' THEN 'flow.final is false: a later event has all bytes'
     WHEN source_ip IS NULL AND destination_ip IS NULL AND network_bytes IS NULL AND source_bytes IS NULL THEN 'no flow: an event of another kind'

@@ -20,7 +20,9 @@
 -- column: end = $.flow.end
 
 -- Events of other types, such as dns or alert, are about the same packets and are set aside. Bytes are those of Ethernet
--- frames as they were captured: 14 more than the packet. The time of the event is when the flow was logged.
+-- frames as they were captured: 14 more than the packet. A TCP packet has 40 bytes or more, so a row with fewer than 54
+-- bytes a packet was captured without Ethernet headers. Times of events apply only to flows without a start, because
+-- Suricata writes the time of the first packet for all flows of a capture that it reads from a file.
 SELECT "row",
   src_ip AS src,
   dest_ip AS dst,
@@ -29,13 +31,17 @@ SELECT "row",
   proto AS protocol,
   host AS observer,
   in_iface AS interface,
-  TRY(greatest(0, whole(bytes_toserver) - 14 * coalesce(whole(pkts_toserver), 0))) AS size_bytes,
+  TRY(greatest(0, whole(bytes_toserver) - header * coalesce(whole(pkts_toserver), 0))) AS size_bytes,
   pkts_toserver AS packets,
-  TRY(greatest(0, whole(bytes_toclient) - 14 * coalesce(whole(pkts_toclient), 0))) AS reverse_bytes,
+  TRY(greatest(0, whole(bytes_toclient) - header * coalesce(whole(pkts_toclient), 0))) AS reverse_bytes,
   pkts_toclient AS reverse_packets,
   rfc3339_ns("start") AS start_ns,
   or_beyond(rfc3339_ns("end"), "end") AS end_ns,
   rfc3339_resolution_ns("start") AS start_resolution_ns,
-  rfc3339_ns("timestamp") AS received_ns,
+  CASE WHEN rfc3339_ns("start") IS NULL THEN rfc3339_ns("timestamp") END AS received_ns,
   CASE WHEN event_type <> 'flow' THEN 'event_type is not flow' END AS set_aside
-FROM source
+FROM (
+  SELECT *, CASE WHEN coalesce(proto IN ('TCP', '6') AND (TRY(whole(bytes_toserver) < 54 * whole(pkts_toserver))
+    OR TRY(whole(bytes_toclient) < 54 * whole(pkts_toclient))), false) THEN 0 ELSE 14 END AS header
+  FROM source
+)

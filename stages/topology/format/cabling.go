@@ -16,26 +16,26 @@ var (
 	cablingPortA = &column{several: true, names: []string{
 		"port_a", "a_port", "side_a_name", "interface_a", "termination_a", "a_interface", "src_port",
 		"source_port", "src_interface", "from_port", "local_port", "local_interface", "interface1", "port1",
-		"startport", "start_port", "ifname",
+		"startport", "start_port", "ifname", "node_interface",
 	}}
 	cablingPortB = &column{several: true, names: []string{
 		"port_b", "b_port", "side_b_name", "interface_b", "termination_b", "b_interface", "dst_port",
 		"dest_port", "target_port", "destination_port", "dst_interface", "to_port", "remote_port",
 		"remote_interface", "neighbor_port", "interface2", "port2", "endport", "end_port", "peerifname",
-		"peer_ifname",
+		"peer_ifname", "peer_interface",
 	}}
 	cablingDeviceA = &column{several: true, names: []string{
 		"device_a", "a_device", "side_a_device", "a", "src", "source", "src_device", "source_device",
 		"src_node", "from", "from_device", "local_device", "local_host", "local_hostname", "node1",
 		"node_a", "device1", "host_a", "switch_a", "end_a", "a_end", "endpoint_a", "side_a", "startdevice",
-		"start_device",
+		"start_device", "node",
 	}}
 	cablingDeviceB = &column{several: true, names: []string{
 		"device_b", "b_device", "side_b_device", "b", "dst", "dest", "target", "destination", "dst_device",
 		"target_device", "destination_device", "dst_node", "to", "to_device", "remote_device",
 		"remote_host", "remote_hostname", "neighbor", "neighbour", "node2", "node_b", "device2", "host_b",
 		"switch_b", "end_b", "b_end", "endpoint_b", "side_b", "enddevice", "end_device", "peerhostname",
-		"peer_hostname",
+		"peer_hostname", "peer_node",
 	}}
 	cablingSpeed = &column{
 		names: []string{"speed", "bandwidth", "rate", "capacity", "speed_bps", "bandwidth_bps",

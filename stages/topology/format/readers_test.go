@@ -126,6 +126,21 @@ func TestSonicMgmtLinks(t *testing.T) {
 	wantNotes(t, l, "dut-01 – fan-01 (2 × 40 Gbps)")
 }
 
+// The table of links that Arista's AVD writes has each cable once, with columns Node and Peer Node. Only the
+// first has no prefix, so a reader of names with a prefix finds one end.
+func TestAVDLinks(t *testing.T) {
+	l := loadText(
+		t,
+		"FABRIC-topology.csv",
+		"Node Type,Node,Node Interface,Peer Type,Peer Node,Peer Interface,Node Interface Enabled\n"+
+			"l3leaf,leaf1,Ethernet1,server,srv1,Eth0,True\nl3leaf,leaf2,Ethernet1,server,srv2,Eth0,True\n"+
+			"l3leaf,leaf1,Ethernet51,spine,spine1,Ethernet1,True\nl3leaf,leaf2,Ethernet51,spine,spine1,Ethernet2,True\n",
+		Options{DefaultSpeedBps: 1e10, HostPatterns: []string{"srv*"}},
+	)
+	wantFaults(t, l)
+	wantCounts(t, l, "cabling", 2, 3, 4)
+}
+
 // SuzieQ's output is read as CSV and JSON of suzieq-cli, and as Parquet files with values in their paths.
 func TestSuzieQ(t *testing.T) {
 	o := Options{DefaultSpeedBps: 1e10, HostPatterns: []string{"srv*"}}
