@@ -280,12 +280,13 @@ func TestRejectsThatCountComeFirst(t *testing.T) {
 // file. If that were a time of reception, all flows of the capture would start at it, and those of one
 // connection would be one flow.
 func TestEventsOfACaptureHaveTheirStarts(t *testing.T) {
-	const suricata = `{"timestamp":"2026-01-31T09:00:00.000000+0000","event_type":"flow","src_ip":"0","src_port":1,` +
-		`"dest_ip":"1","dest_port":2,"proto":"UDP","flow":{"pkts_toserver":1,"pkts_toclient":0,"bytes_toserver":%d,` +
-		`"bytes_toclient":0,"start":"2026-01-31T09:%d:00.000000+0000","end":"2026-01-31T09:%[2]d:01.000000+0000"}}` + "\n"
+	const suricata = `{"timestamp":"2026-01-31T09:00:00.000000+0000","event_type":"flow","src_ip":"0",` +
+		`"src_port":1,"dest_ip":"1","dest_port":2,"proto":"UDP","flow":{"pkts_toserver":1,"pkts_toclient":0,` +
+		`"bytes_toserver":%d,"bytes_toclient":0,"start":"2026-01-31T09:%d:00.000000+0000",` +
+		`"end":"2026-01-31T09:%[2]d:01.000000+0000"}}` + "\n"
 	const ecs = `{"@timestamp":"2026-01-31T09:00:00.000Z","source":{"ip":"0","port":1,"bytes":%d},` +
-		`"destination":{"ip":"1","port":2},"network":{"transport":"udp"},"event":{"start":"2026-01-31T09:%d:00.000Z"},` +
-		`"suricata":{"eve":{"event_type":"flow"}}}` + "\n"
+		`"destination":{"ip":"1","port":2},"network":{"transport":"udp"},` +
+		`"event":{"start":"2026-01-31T09:%d:00.000Z"},"suricata":{"eve":{"event_type":"flow"}}}` + "\n"
 	for format, row := range map[string]string{"suricata": suricata, "ecs": ecs} {
 		text := fmt.Sprintf(row, 1014, 10) + fmt.Sprintf(row, 2014, 40)
 		stats, err := inLog(t, format, text, Options{})
@@ -301,8 +302,8 @@ func TestEventsOfACaptureHaveTheirStarts(t *testing.T) {
 func TestHeadersInBytes(t *testing.T) {
 	const binetflow = "StartTime,Dur,Proto,SrcAddr,Sport,Dir,DstAddr,Dport,TotPkts,TotBytes,SrcBytes,SrcPkts\n" +
 		"2026/01/31 09:00:00.0,1.0,tcp,0,1,->,1,2,300,155200,5200,100\n"
-	const suricata = `{"event_type":"flow","src_ip":"0","src_port":1,"dest_ip":"1","dest_port":2,"proto":"TCP",` +
-		`"flow":{"pkts_toserver":100,"pkts_toclient":200,"bytes_toserver":5200,"bytes_toclient":150000,` +
+	const suricata = `{"event_type":"flow","src_ip":"0","src_port":1,"dest_ip":"1","dest_port":2,` +
+		`"proto":"TCP","flow":{"pkts_toserver":100,"pkts_toclient":200,"bytes_toserver":5200,"bytes_toclient":150000,` +
 		`"start":"2026-01-31T09:00:00.000000+0000","end":"2026-01-31T09:00:01.000000+0000"}}` + "\n"
 	const cicflowmeter = "Src IP,Src Port,Dst IP,Dst Port,Protocol,Timestamp,Flow Duration,Total Fwd Packet," +
 		"Total Bwd packets,Total Length of Fwd Packet,Total Length of Bwd Packet\n" +
