@@ -203,7 +203,8 @@ func CheckRejects(file string, t Tally, limit float64) error {
 		}
 	}
 	if aside != nil {
-		hint += fmt.Sprintf("; set aside, and not counted: %d rows: %s", t.SetAside, strings.Join(aside, "; "))
+		hint += fmt.Sprintf("; set aside, and not counted: %d rows: %s", t.SetAside,
+			strings.Join(aside, "; "))
 	}
 	return fmt.Errorf("%s: %d of %s cannot be simulated, more than the accepted %g%% (--max-rejects): %s%s",
 		file, faulty, t.what(), 100*limit, strings.Join(faults, "; "), hint)

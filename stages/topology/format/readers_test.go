@@ -134,7 +134,8 @@ func TestAVDLinks(t *testing.T) {
 		"FABRIC-topology.csv",
 		"Node Type,Node,Node Interface,Peer Type,Peer Node,Peer Interface,Node Interface Enabled\n"+
 			"l3leaf,leaf1,Ethernet1,server,srv1,Eth0,True\nl3leaf,leaf2,Ethernet1,server,srv2,Eth0,True\n"+
-			"l3leaf,leaf1,Ethernet51,spine,spine1,Ethernet1,True\nl3leaf,leaf2,Ethernet51,spine,spine1,Ethernet2,True\n",
+			"l3leaf,leaf1,Ethernet51,spine,spine1,Ethernet1,True\n"+
+			"l3leaf,leaf2,Ethernet51,spine,spine1,Ethernet2,True\n",
 		Options{DefaultSpeedBps: 1e10, HostPatterns: []string{"srv*"}},
 	)
 	wantFaults(t, l)
