@@ -281,8 +281,8 @@ func TestRejectsThatCountComeFirst(t *testing.T) {
 // connection would be one flow.
 func TestEventsOfACaptureHaveTheirStarts(t *testing.T) {
 	const suricata = `{"timestamp":"2026-01-31T09:00:00.000000+0000","event_type":"flow","src_ip":"0",` +
-		`"src_port":1,"dest_ip":"1","dest_port":2,"proto":"UDP","flow":{"pkts_toserver":1,"pkts_toclient":0,` +
-		`"bytes_toserver":%d,"bytes_toclient":0,"start":"2026-01-31T09:%d:00.000000+0000",` +
+		`"src_port":1,"dest_ip":"1","dest_port":2,"proto":"UDP","flow":{"pkts_toserver":1,` +
+		`"pkts_toclient":0,"bytes_toserver":%d,"bytes_toclient":0,"start":"2026-01-31T09:%d:00.000000+0000",` +
 		`"end":"2026-01-31T09:%[2]d:01.000000+0000"}}` + "\n"
 	const ecs = `{"@timestamp":"2026-01-31T09:00:00.000Z","source":{"ip":"0","port":1,"bytes":%d},` +
 		`"destination":{"ip":"1","port":2},"network":{"transport":"udp"},` +
@@ -300,13 +300,14 @@ func TestEventsOfACaptureHaveTheirStarts(t *testing.T) {
 // which have no Ethernet header, records of ACKs alone would be flows. If payload were compared with the size
 // of headers, small messages would be ACKs.
 func TestHeadersInBytes(t *testing.T) {
-	const binetflow = "StartTime,Dur,Proto,SrcAddr,Sport,Dir,DstAddr,Dport,TotPkts,TotBytes,SrcBytes,SrcPkts\n" +
-		"2026/01/31 09:00:00.0,1.0,tcp,0,1,->,1,2,300,155200,5200,100\n"
+	const binetflow = "StartTime,Dur,Proto,SrcAddr,Sport,Dir,DstAddr,Dport,TotPkts,TotBytes,SrcBytes," +
+		"SrcPkts\n2026/01/31 09:00:00.0,1.0,tcp,0,1,->,1,2,300,155200,5200,100\n"
 	const suricata = `{"event_type":"flow","src_ip":"0","src_port":1,"dest_ip":"1","dest_port":2,` +
 		`"proto":"TCP","flow":{"pkts_toserver":100,"pkts_toclient":200,"bytes_toserver":5200,` +
-		`"bytes_toclient":150000,"start":"2026-01-31T09:00:00.000000+0000","end":"2026-01-31T09:00:01.000000+0000"}}` + "\n"
-	const cicflowmeter = "Src IP,Src Port,Dst IP,Dst Port,Protocol,Timestamp,Flow Duration,Total Fwd Packet," +
-		"Total Bwd packets,Total Length of Fwd Packet,Total Length of Bwd Packet\n" +
+		`"bytes_toclient":150000,"start":"2026-01-31T09:00:00.000000+0000",` +
+		`"end":"2026-01-31T09:00:01.000000+0000"}}` + "\n"
+	const cicflowmeter = "Src IP,Src Port,Dst IP,Dst Port,Protocol,Timestamp,Flow Duration," +
+		"Total Fwd Packet,Total Bwd packets,Total Length of Fwd Packet,Total Length of Bwd Packet\n" +
 		"0,1,1,2,6,31/01/2026 09:00:00 AM,1500000,10,100,500.0,120000.0\n"
 	for format, c := range map[string]struct{ text, want string }{
 		"argus":        {binetflow, "1 0 150000"},
