@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,7 +53,8 @@ type paperItem struct {
 	// Load is the load of the busiest link in the paper's draw. If it is 0, the scenario's max_load counts.
 	Load    float64 `json:"load"`
 	Service string  `json:"service"` // the service whose flows count; empty: all flows
-	Given   bool    `json:"given"`   // the flows are given, so there is one draw
+	Draws   int     `json:"draws"`   // of drawsCount or 1
+	Given   bool    `json:"given"`   // the scenario determines its flows, so there is one draw
 	Truth   string  `json:"truth"`   // a Parquet file with the FCTs of ns-3; empty: exact is the truth
 	Tails   bool    `json:"tails"`   // keep the tails of the distributions, for a picture
 }
@@ -107,21 +107,19 @@ type paper struct {
 	program string // with its commit
 	method  string // its version: runs of another method are measured again
 	folder  string // of the runs
-	longest time.Duration
+	budget  int64  // packets on all links of a workload
 	items   []paperItem
 	records map[string]*paperRecord // by key
-	left    map[string]string       // why other items have no record, by key
 }
 
 // repeatPaper measures the runs that are missing, and writes the page.
 func repeatPaper(ctx context.Context, b *bench) {
 	p := &paper{
-		bench: b, folder: b.recordsOf("paper"), longest: longestLength,
-		records: map[string]*paperRecord{}, left: map[string]string{},
+		bench: b, folder: b.recordsOf("paper"), budget: wholeBudget, records: map[string]*paperRecord{},
 	}
 	p.program, p.method = b.version(ctx)
 	if b.short {
-		p.longest = longestShort
+		p.budget = shortBudget
 	}
 	p.plan()
 	p.measure(ctx)
@@ -134,8 +132,16 @@ func repeatPaper(ctx context.Context, b *bench) {
 func (p *paper) plan() {
 	scenarios := p.sensitivityItems()
 	slice := min(sliceLength, len(scenarios))
-	p.items = slices.Concat(p.parkingItems(), scenarios[:slice], p.mixItems(), p.detailItems(), p.ns3Items(),
-		p.failureItems(10), scenarios[slice:], p.largeItems())
+	given := p.ns3Items()
+	if p.short {
+		scenarios = scenarios[:min(shortScenarios, len(scenarios))]
+		given = given[:min(shortGiven, len(given))]
+		p.items = slices.Concat(scenarios[:slice], p.parkingItems(), given, p.detailItems(), p.mixItems(),
+			p.failureItems(shortFailures), scenarios[slice:])
+		return
+	}
+	p.items = slices.Concat(scenarios[:slice], p.parkingItems(), given, p.detailItems(), p.mixItems(),
+		p.failureItems(allFailures), scenarios[slice:], p.largeItems())
 }
 
 // wanted reports whether the arguments of the command select an item, by section or by section/name.
@@ -159,21 +165,16 @@ func (p *paper) measure(ctx context.Context) {
 		}
 		start := time.Now()
 		r, err := p.measureItem(ctx, item)
-		switch {
-		case p.err != nil:
+		if p.err != nil {
 			return
-		case errors.Is(err, errLate):
-			p.left[item.key()] = "" // the command measures it
-		case err != nil:
-			p.left[item.key()] = err.Error()
-		default:
+		}
+		state := "measured"
+		if err != nil {
+			state = err.Error()
+		} else {
 			p.records[item.key()] = r
 		}
 		if time.Since(start) > time.Second {
-			state := "measured"
-			if err != nil {
-				state = err.Error()
-			}
 			fmt.Fprintf(os.Stderr, "paper: item %d of %d, %s: %s after %.0f s\n", i+1, len(p.items), item.key(), state,
 				time.Since(start).Seconds())
 		}
@@ -181,13 +182,13 @@ func (p *paper) measure(ctx context.Context) {
 }
 
 // measureItem makes the estimates of an item that are not stored. The error errLate means that they are
-// incomplete, another error that the item has no length that obeys the rule.
+// incomplete.
 func (p *paper) measureItem(ctx context.Context, item paperItem) (*paperRecord, error) {
-	draws, of, err := p.settle(ctx, item)
+	draws, err := p.choose(ctx, item)
 	if err != nil {
 		return nil, err
 	}
-	r := &paperRecord{Item: item, Draws: draws, Deviation: of, Runs: map[string][]paperRun{}}
+	r := &paperRecord{Item: item, Draws: draws, Runs: map[string][]paperRun{}}
 	for _, way := range item.Ways {
 		for i, seed := range draws.Seeds {
 			if i > 0 && !ofEveryDraw(way) {
@@ -199,6 +200,13 @@ func (p *paper) measureItem(ctx context.Context, item paperItem) (*paperRecord, 
 			}
 			r.Runs[way] = append(r.Runs[way], *run)
 		}
+	}
+	var truths []paperEstimate
+	for _, run := range r.Runs[byExact] {
+		truths = append(truths, run.Estimate)
+	}
+	if len(truths) > 1 {
+		r.Deviation = truthDeviation(truths, item.Service)
 	}
 	return r, nil
 }

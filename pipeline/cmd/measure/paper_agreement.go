@@ -7,9 +7,9 @@ import (
 	"parsimon/pipeline/sampling"
 )
 
-// The paper has one draw of each scenario, and this program has several. Both say the same if their
-// difference is within the sampling error: the 95% interval of the difference between one draw and the mean
-// of the others. It supposes that the error of the paper's draw varies as ours do.
+// The paper has one draw of each scenario, and this program has one or several. Their difference is compared
+// with the sampling error: the 95% interval of the difference between one draw and the mean of the others. It
+// supposes that the error of the paper's draw varies as ours do.
 
 // A pool is the variance of an error between draws, pooled over scenarios.
 type pool struct {
@@ -38,23 +38,53 @@ func (p *pool) margin(n int) float64 {
 type verdict string
 
 const (
-	agrees    verdict = "yes"
-	differs   verdict = "no"
-	undecided verdict = "cannot be told"
+	agrees    verdict = "agrees"
+	differs   verdict = "differs"
+	undecided verdict = "not decided"
 )
+
+// decisiveMargin is the largest sampling error at which a small difference counts as agreement. The paper calls
+// an estimate accurate within this share.
+const decisiveMargin = 0.1
+
+// decide returns the verdict about a difference that has a sampling error.
+func decide(difference, margin float64) verdict {
+	switch {
+	case abs(difference) > margin:
+		return differs
+	case margin <= decisiveMargin:
+		return agrees
+	}
+	return undecided // also if the margin is NaN
+}
 
 // against compares the errors of draws with the paper's error, or with the range from lo to hi of several
 // errors.
 func (p *pool) against(errors []float64, lo, hi float64) verdict {
 	m := mean(errors)
-	margin := p.margin(len(errors))
-	switch {
-	case math.IsNaN(margin):
-		return undecided
-	case m >= lo-margin && m <= hi+margin:
-		return agrees
+	return decide(max(lo-m, m-hi, 0), p.margin(len(errors)))
+}
+
+// paired compares two sets of errors of the same scenarios. It returns the mean difference, and its sampling
+// error by Student's test at 95%. The sampling error is NaN for fewer than two scenarios.
+func paired(ours, theirs []float64) (difference, margin float64) {
+	var differences []float64
+	for i := range ours {
+		differences = append(differences, ours[i]-theirs[i])
 	}
-	return differs
+	n := float64(len(differences))
+	if n < 2 {
+		return mean(differences), math.NaN()
+	}
+	return mean(differences), sampling.StudentT(0.95, n-1) * math.Sqrt(variance(differences)/n)
+}
+
+// deviation returns the standard deviation between draws. It is NaN if no scenario has several draws.
+func (p *pool) deviation() float64 {
+	if p.freedom == 0 {
+		return math.NaN()
+	}
+	return math.Sqrt(p.variance)
 }
 
 // sampledError prints the mean of errors and its standard error.

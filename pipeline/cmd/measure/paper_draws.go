@@ -1,44 +1,47 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"parsimon/pipeline/scenario"
+	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
-// This file has the rule for the length of workloads. It is the same for all items, and looks only at the
-// flows and at the truth, never at an estimate:
+// This file has the rule for workloads. It is the same for all items. It looks only at the scenario and at
+// the load of the drawn flows, never at the truth or at an estimate:
 //
-//   - The length of an item is the first of 0.5, 1, 2, 4, 8 and 16 s for which both other conditions hold.
-//   - Three of the first eight seeds draw flows whose busiest link is within 10% of the load in the paper.
-//     The first three of them are the draws. A shorter workload of large flows puts far more load on its
-//     busiest link than the scenario asks for.
-//   - Between the draws, the true p99 of slowdown deviates by at most 10% in each size bin that has at least
-//     1% of the flows.
+//   - All links together are expected to carry as many packets of 1,000 B as the budget has, in at most 16 s.
+//   - The draws are those of the first 16 seeds whose busiest links have the loads closest to the paper's.
+//   - An item has three draws. Of the 192 scenarios every eighth has three, and the others have one.
 const (
-	shortestLength = 500 * time.Millisecond
-	longestLength  = 16 * time.Second
-	longestShort   = 2 * time.Second // with --short
-	drawsCount     = 3
-	seedsCount     = 8
-	loadTolerance  = 0.1
-	mostDeviation  = 0.1
-	leastBinShare  = 0.01
+	wholeBudget  = 800_000_000 // packets on all links
+	shortBudget  = 50_000_000  // with --short
+	budgetBytes  = 1000        // of a packet of the budget
+	longest      = 16 * time.Second
+	seedsCount   = 16
+	drawsCount   = 3
+	repeatedEach = 8 // of the 192 scenarios
+
+	loadTolerance = 0.1  // a load that differs by more from the paper's is a reason for another error
+	leastBinShare = 0.01 // of the flows, for the deviation of the truth of a size bin
 )
 
-// A paperDraws is the choice of the draws of an item for one length.
+// A paperDraws is the choice of the draws of an item.
 type paperDraws struct {
 	Item   paperItem     `json:"item"`
 	Method string        `json:"method"`
 	Length time.Duration `json:"length_ns"`
-	Seeds  []uint64      `json:"seeds"` // of the draws; fewer than drawsCount if the length is too short
+	Seeds  []uint64      `json:"seeds"` // of the draws
 	Loads  []float64     `json:"loads"` // of the busiest links of all seeds that were tried
 }
 
@@ -48,48 +51,20 @@ type deviation struct {
 	group string // size bin or service
 }
 
-// settle returns the draws of an item, and how much their truth deviates.
-func (p *paper) settle(ctx context.Context, item paperItem) (d paperDraws, of deviation, err error) {
+// choose returns the draws of an item. The choice is stored, because drawing takes time, too.
+func (p *paper) choose(ctx context.Context, item paperItem) (d paperDraws, err error) {
 	if item.Given {
-		return paperDraws{Item: item, Seeds: []uint64{0}}, of, nil
+		return paperDraws{Item: item, Seeds: []uint64{0}}, nil
 	}
-	reason := "load"
-	for length := shortestLength; length <= p.longest; length *= 2 {
-		d, err = p.choose(ctx, item, length)
-		if err != nil {
-			return d, of, err
-		}
-		if len(d.Seeds) < drawsCount {
-			continue
-		}
-		var truths []paperEstimate
-		for _, seed := range d.Seeds {
-			run, err := p.estimate(ctx, paperRun{Item: item, Way: byExact, Seed: seed, Length: length})
-			if err != nil {
-				return d, of, err
-			}
-			truths = append(truths, run.Estimate)
-		}
-		of = truthDeviation(truths, item.Service)
-		if of.share <= mostDeviation {
-			return d, of, nil
-		}
-		reason = "deviation of the truth"
-	}
-	return d, of, fmt.Errorf("its %s needs more than %v", reason, p.longest)
-}
-
-// choose returns the draws of an item for a length. The choice is stored, because drawing takes time, too.
-func (p *paper) choose(ctx context.Context, item paperItem, length time.Duration) (d paperDraws, err error) {
 	name := strings.ReplaceAll(item.Section+"-"+item.Name, "/", "-")
-	file := filepath.Join(p.folder, fmt.Sprintf("%s-%v-draws.json", name, length))
+	file := filepath.Join(p.folder, fmt.Sprintf("%s-%dM-draws.json", name, p.budget/1_000_000))
 	if p.readStored(file, &d) && d.Method == p.method && reflect.DeepEqual(d.Item, item) {
 		return d, nil
 	}
 	if p.late() {
 		return d, errLate
 	}
-	d, err = drawItem(ctx, item, length)
+	d, err = drawItem(ctx, item, p.budget)
 	if err != nil {
 		p.fail(fmt.Errorf("%s: %w", item.key(), err))
 		return d, p.err
@@ -99,21 +74,26 @@ func (p *paper) choose(ctx context.Context, item paperItem, length time.Duration
 	return d, p.err
 }
 
-// drawItem draws the flows of one seed after the other, until enough of them load the busiest link as in the
-// paper or too few seeds are left for that.
-func drawItem(ctx context.Context, item paperItem, length time.Duration) (d paperDraws, err error) {
-	d = paperDraws{Item: item, Length: length}
+// drawItem draws the flows of each seed, and chooses the seeds whose loads are closest to the paper's.
+func drawItem(ctx context.Context, item paperItem, budget int64) (d paperDraws, err error) {
 	s, err := scenario.Load(item.Args[0])
 	if err != nil {
 		return d, err
 	}
+	length, err := lengthOf(ctx, s, budget)
+	if err != nil {
+		return d, err
+	}
+	d = paperDraws{Item: item, Length: length}
+	want := item.Load
+	if want == 0 {
+		want = s.MaxLoad()
+	}
+	distances := map[uint64]float64{} // by seed
 	first := s.Seed
-	for n := range uint64(seedsCount) {
-		if len(d.Seeds) == drawsCount || len(d.Seeds)+seedsCount-int(n) < drawsCount {
-			break
-		}
+	for seed := first; seed < first+seedsCount; seed++ {
 		err := s.SetAll([]scenario.Setting{
-			{Key: "seed", Value: fmt.Sprint(first + n)},
+			{Key: "seed", Value: fmt.Sprint(seed)},
 			{Key: "workload.duration", Value: length.String()},
 		})
 		if err != nil {
@@ -123,19 +103,43 @@ func drawItem(ctx context.Context, item paperItem, length time.Duration) (d pape
 		if err != nil {
 			return d, err
 		}
-		want := item.Load
-		if want == 0 {
-			want = l.asked
-		}
-		if want == 0 {
-			return d, errors.New("the scenario asks for no load")
-		}
 		d.Loads = append(d.Loads, l.payload)
-		if abs(l.payload/want-1) <= loadTolerance {
-			d.Seeds = append(d.Seeds, first+n)
-		}
+		d.Seeds = append(d.Seeds, seed)
+		distances[seed] = abs(l.payload/want - 1)
 	}
+	slices.SortStableFunc(d.Seeds, func(a, b uint64) int { return cmp.Compare(distances[a], distances[b]) })
+	d.Seeds = d.Seeds[:item.Draws]
 	return d, nil
+}
+
+// lengthOf returns the time in which the links of a scenario are expected to carry the packets of the budget.
+func lengthOf(ctx context.Context, s *scenario.Scenario, budget int64) (time.Duration, error) {
+	n, err := s.IntactNetwork()
+	if err != nil {
+		return 0, err
+	}
+	w, err := s.Workload(n)
+	if err != nil {
+		return 0, err
+	}
+	if w.MaxLoad == 0 {
+		return 0, errors.New("the scenario asks for no load")
+	}
+	router, err := topology.NewRouter(ctx, n, s.Seed)
+	if err != nil {
+		return 0, err
+	}
+	plan, err := workload.NewPlan(router, w)
+	if err != nil {
+		return 0, err
+	}
+	var packetsPerSecond float64
+	for id, link := range n.Links {
+		packetsPerSecond += plan.LinkLoad[id] * float64(link.BandwidthBps) / 8 / budgetBytes
+	}
+	seconds := min(longest.Seconds(), float64(budget)/packetsPerSecond)
+	length := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+	return max(time.Millisecond, length), nil
 }
 
 // truthDeviation returns the largest deviation of the true p99 between draws: of a service or, if it is

@@ -75,9 +75,14 @@ func (p *paper) keep(name, content string) string {
 	return path
 }
 
-// sliceLength is the number of scenarios of the 192 that are measured before everything that takes longer:
-// two of each stratum.
-const sliceLength = 18
+// These constants divide the items into a first part, the short form and the rest.
+const (
+	sliceLength    = 18 // of the 192 scenarios are measured first, two of each stratum
+	shortScenarios = 64 // of the 192 scenarios belong to the short form
+	shortGiven     = 2  // of the scenarios that ns-3 has simulated
+	shortFailures  = 2
+	allFailures    = 10
+)
 
 // sensitivityItems are the paper's 192 scenarios, redrawn. They alternate between nine strata, three ranges
 // of load by three oversubscriptions, so that the first n are a stratified sample. Within a stratum they are
@@ -86,9 +91,13 @@ func (p *paper) sensitivityItems() (items []paperItem) {
 	if !p.hasShared("the 192 scenarios") {
 		return nil
 	}
-	for _, s := range alternating(p.published()) {
+	for i, s := range alternating(p.published()) {
+		draws := 1
+		if i%repeatedEach == 0 {
+			draws = drawsCount
+		}
 		items = append(items, paperItem{Section: "192", Name: fmt.Sprintf("%03d", s.id), Args: []string{p.drawn(s)},
-			Ways: allWays, Load: s.load})
+			Ways: allWays, Draws: draws, Load: s.load})
 	}
 	return items
 }
@@ -121,13 +130,13 @@ func (p *paper) detailItems() (items []paperItem) {
 			continue
 		}
 		items = append(items, paperItem{Section: "detail", Name: "dctcp", Args: []string{p.drawn(s)}, Ways: allWays,
-			Load: s.load, Tails: true})
+			Draws: drawsCount, Load: s.load, Tails: true})
 		for _, load := range []float64{0.45, 0.56, 0.67} {
 			s.asked = load
 			for _, transport := range []string{"dctcp", "timely", "dcqcn"} {
 				args := []string{p.drawn(s), "--transport", transport}
 				items = append(items, paperItem{Section: "transports", Name: fmt.Sprintf("%s-%.0f", transport, 100*load),
-					Args: args, Ways: threeWays})
+					Args: args, Ways: threeWays, Draws: drawsCount})
 			}
 		}
 	}
@@ -141,14 +150,14 @@ func (p *paper) ns3Items() (items []paperItem) {
 	}
 	for _, s := range p.sources(p.groundTruths()) {
 		dir := filepath.Dir(s.truth)
-		items = append(items, paperItem{Section: "ns3", Name: s.name, Args: s.flags, Ways: allWays, Truth: s.truth,
-			Given: true})
+		items = append(items, paperItem{Section: "ns3", Name: s.name, Args: s.flags, Ways: allWays, Draws: 1,
+			Truth: s.truth, Given: true})
 		for _, transport := range []string{"timely", "dcqcn"} {
 			truth := filepath.Join(dir, "ns3_"+transport+".parquet")
 			if _, err := os.Stat(truth); err == nil {
 				args := append(slices.Clone(s.flags), "--transport", transport)
 				items = append(items, paperItem{Section: "ns3", Name: s.name + "-" + transport, Args: args,
-					Ways: threeWays, Truth: truth, Given: true})
+					Ways: threeWays, Draws: 1, Truth: truth, Given: true})
 			}
 		}
 	}
@@ -160,7 +169,7 @@ func (p *paper) parkingItems() (items []paperItem) {
 	for _, name := range []string{"short", "first-hop", "short-correlated", "long", "long-correlated",
 		"long-bursty", "long-bursty-correlated"} {
 		items = append(items, paperItem{Section: "parking", Name: name, Args: []string{"parking-lot/" + name},
-			Ways: threeWays, Service: "main", Tails: true})
+			Ways: threeWays, Draws: drawsCount, Service: "main", Tails: true})
 	}
 	return items
 }
@@ -168,7 +177,8 @@ func (p *paper) parkingItems() (items []paperItem) {
 // failureItems are the scenario of the failures without a failed cable, and with one failed cable from each
 // of n draws.
 func (p *paper) failureItems(n int) []paperItem {
-	items := []paperItem{{Section: "failures", Name: "none", Args: []string{"failures"}, Ways: threeWays}}
+	items := []paperItem{{Section: "failures", Name: "none", Args: []string{"failures"}, Ways: threeWays,
+		Draws: drawsCount}}
 	draw := rand.New(rand.NewPCG(1, 1))
 	for range n {
 		cable := draw.IntN(64 + 32)
@@ -177,22 +187,23 @@ func (p *paper) failureItems(n int) []paperItem {
 			ends = fmt.Sprintf("pod%d-fabric%d:plane%[2]d-spine%[3]d", (cable-64)/16, (cable-64)/8%2, cable%8)
 		}
 		items = append(items, paperItem{Section: "failures", Name: strings.ReplaceAll(ends, ":", "~"),
-			Args: []string{"failures", "--fail", ends}, Ways: threeWays})
+			Args: []string{"failures", "--fail", ends}, Ways: threeWays, Draws: drawsCount})
 	}
 	return items
 }
 
 func (p *paper) mixItems() []paperItem {
-	return []paperItem{{Section: "mix", Name: "mixed", Args: []string{"mixed"}, Ways: threeWays}}
+	return []paperItem{{Section: "mix", Name: "mixed", Args: []string{"mixed"}, Ways: threeWays,
+		Draws: drawsCount}}
 }
 
 // largeItems have 6,144 hosts. The first has the length that the rule gives and the truth. The other has the
 // paper's five seconds and no truth, for the times.
 func (p *paper) largeItems() []paperItem {
 	return []paperItem{
-		{Section: "large", Name: "truth", Args: []string{"large"}, Ways: allWays, Tails: true},
+		{Section: "large", Name: "truth", Args: []string{"large"}, Ways: allWays, Draws: drawsCount, Tails: true},
 		{Section: "large", Name: "5s", Args: []string{"large"}, Ways: []string{byIndependent, byClustered, byFlow},
-			Given: true},
+			Draws: 1, Given: true},
 	}
 }
 

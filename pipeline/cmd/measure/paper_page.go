@@ -42,11 +42,11 @@ func (p *paper) introduction(ctx context.Context) {
 		p.provenance(ctx), strings.Join(p.programs(), "; "))
 	p.text("intro")
 	p.text("rule")
-	p.printf("%d of %d items are measured. At the end of each section are those that are not.", len(p.records),
-		len(p.items))
 	if p.short {
 		p.text("short")
 	}
+	p.printf("\n**%d of the %d items of this form are measured.** Each section names those that are not.",
+		len(p.records), len(p.items))
 	for _, what := range p.missing {
 		p.printf("Left out, because the folder --shared is not there: %s.", what)
 	}
@@ -88,24 +88,23 @@ func (p *paper) text(name string) {
 // the others.
 func (p *paper) section(text, items string) (records []*paperRecord) {
 	p.text(text)
-	why := map[string][]string{} // names of items without a record, by reason
+	var missing []string // names of items without a record
 	for _, item := range p.items {
 		if item.Section != items {
 			continue
 		}
 		r := p.records[item.key()]
 		if r == nil {
-			why[p.left[item.key()]] = append(why[p.left[item.key()]], "`"+strings.ReplaceAll(item.Name, "~", ":")+"`")
+			missing = append(missing, "`"+strings.ReplaceAll(item.Name, "~", ":")+"`")
 			continue
 		}
 		records = append(records, r)
 	}
-	for _, reason := range slices.Sorted(maps.Keys(why)) {
-		p.printf("\nNot measured (%s): %s.", cmp.Or(reason, "`make paper ARGS="+items+"` measures them"),
-			strings.Join(why[reason], ", "))
+	if len(records)+len(missing) == 0 {
+		p.printf("\nNot part of this form.")
 	}
-	if len(records) > 0 && len(why) > 0 {
-		p.printf("")
+	if len(missing) > 0 {
+		p.printf("\nNot measured yet: %s.\n", strings.Join(missing, ", "))
 	}
 	return records
 }
@@ -165,6 +164,9 @@ func (r *paperRecord) flows() int64 { return r.Runs[r.Item.Ways[0]][0].Flows }
 func (r *paperRecord) settled() string {
 	if r.Item.Given {
 		return "given flows"
+	}
+	if len(r.Draws.Seeds) == 1 {
+		return fmt.Sprintf("1 draw of %v", r.Draws.Length)
 	}
 	return fmt.Sprintf("%d draws of %v, true p99 ±%s", len(r.Draws.Seeds), r.Draws.Length,
 		share(r.Deviation.share))
@@ -369,22 +371,34 @@ func (p *paper) worstTable(all []comparedScenario) {
 	}
 }
 
-// pools returns the variances of the error of independent between draws, by range of load.
-func pools(all []comparedScenario) map[string]*pool {
-	of := map[string]*pool{}
+// A betweenDraws has the variances between draws of scenarios of a range of load: of the error of independent, and
+// of the true p99 relative to its mean.
+type betweenDraws struct {
+	errors, truth pool
+}
+
+// betweenDrawsOf returns the variances by range of load.
+func betweenDrawsOf(all []comparedScenario) map[string]*betweenDraws {
+	of := map[string]*betweenDraws{}
 	for _, s := range all {
 		name := loadRange(s.asked)
 		if of[name] == nil {
-			of[name] = &pool{}
+			of[name] = &betweenDraws{}
 		}
-		of[name].add(s.p99Errors(byIndependent, "all"))
+		of[name].errors.add(s.p99Errors(byIndependent, "all"))
+		truth := s.truth("all", paperEstimate.bySize).p99()
+		var shares []float64
+		for _, run := range s.Runs[byExact] {
+			shares = append(shares, run.Estimate.Sizes["all"].p99()/truth)
+		}
+		of[name].truth.add(shares)
 	}
 	return of
 }
 
 // agrees compares independent with the paper's Parsimon.
-func (s comparedScenario) agrees(of map[string]*pool) verdict {
-	return of[loadRange(s.asked)].against(s.p99Errors(byIndependent, "all"), s.independent, s.independent)
+func (s comparedScenario) agrees(of map[string]*betweenDraws) verdict {
+	return of[loadRange(s.asked)].errors.against(s.p99Errors(byIndependent, "all"), s.independent, s.independent)
 }
 
 // why says what is known about a difference from the paper.
@@ -392,52 +406,66 @@ func (s comparedScenario) why(v verdict) string {
 	switch {
 	case v != differs:
 		return ""
+	case abs(s.maxLoad()/s.load-1) > loadTolerance:
+		return fmt.Sprintf("the busiest link has a load of %s, in the paper %s", share(s.maxLoad()), share(s.load))
 	case abs(s.top10()/s.topLoad-1) > loadTolerance:
 		return fmt.Sprintf("the busiest tenth of the links has a load of %s, in the paper %s", share(s.top10()),
 			share(s.topLoad))
 	}
-	return "not known: the loads are the paper's"
+	return fmt.Sprintf("not known: the loads are the paper's; the workload lasts %v", s.Draws.Length)
 }
 
 // agreementTable says how many scenarios agree with the paper, and what the sampling error is.
 func (p *paper) agreementTable(all []comparedScenario) {
 	p.text("agreement")
-	p.header("load asked", "scenarios", "sampling error", "agree", "differ")
-	of := pools(all)
+	p.header("load asked", "scenarios", "mean difference from the paper", "all together",
+		"sampling error of one scenario", string(agrees), string(differs), string(undecided),
+		"deviation of the true p99 between draws")
+	of := betweenDrawsOf(all)
 	for _, r := range loadRanges {
 		if of[r.name] == nil {
 			continue
 		}
-		var count, agree, differ int
+		counts := map[verdict]int{}
+		var ours, theirs []float64
 		for _, s := range all {
 			if loadRange(s.asked) != r.name {
 				continue
 			}
-			count++
-			switch s.agrees(of) {
-			case agrees:
-				agree++
-			case differs:
-				differ++
-			}
+			counts[s.agrees(of)]++
+			ours = append(ours, s.p99(byIndependent))
+			theirs = append(theirs, s.independent)
 		}
-		p.row(r.name, count, fmt.Sprintf("±%.1f%%", 100*of[r.name].margin(drawsCount)), agree, differ)
+		difference, margin := paired(ours, theirs)
+		p.row(r.name, len(ours), percent(difference)+" "+marginText(margin), decide(difference, margin),
+			marginText(of[r.name].errors.margin(1)), counts[agrees], counts[differs], counts[undecided],
+			marginText(of[r.name].truth.deviation()))
 	}
+}
+
+// marginText prints a sampling error, which is NaN if it is not known.
+func marginText(margin float64) string {
+	if math.IsNaN(margin) {
+		return "(not measured)"
+	}
+	return fmt.Sprintf("±%.1f%%", 100*margin)
 }
 
 func (p *paper) scenarioTable(all []comparedScenario) {
 	p.text("scenarios")
-	p.header("id", "matrix", "sizes", "σ", "oversubscription", "length, s", "busiest link", "busiest tenth",
-		"true p99", "the paper's", "independent", "agrees?", "why not",
+	p.header("id", "matrix", "sizes", "σ", "oversubscription", "workload", "flows", "busiest link",
+		"busiest tenth", "true p99", "the paper's", "independent", "difference", "verdict", "why",
 		"the paper's, clustered", "clustered", "flow")
-	of := pools(all)
+	of := betweenDrawsOf(all)
 	for _, s := range all {
 		v := s.agrees(of)
-		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, s.Draws.Length.Seconds(),
+		errors := s.p99Errors(byIndependent, "all")
+		margin := of[loadRange(s.asked)].errors.margin(len(errors))
+		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, s.settled(), s.flows(),
 			share(s.load)+", "+share(s.maxLoad()), share(s.topLoad)+", "+share(s.top10()),
 			fmt.Sprintf("%.1f", s.truth("all", paperEstimate.bySize).p99()), percent(s.independent),
-			sampledError(s.p99Errors(byIndependent, "all")), v, s.why(v), percent(s.clustered),
-			percent(s.p99(byClustered)), percent(s.p99(byFlow)))
+			sampledError(errors), percent(mean(errors)-s.independent)+" "+marginText(margin), v, s.why(v),
+			percent(s.clustered), percent(s.p99(byClustered)), percent(s.p99(byFlow)))
 	}
 }
 
@@ -483,8 +511,8 @@ func (p *paper) againstPaper(r *paperRecord, bin string, lo, hi float64) {
 	var of pool
 	errors := r.p99Errors(byIndependent, bin)
 	of.add(errors)
-	p.printf("\nDoes `independent` agree with the paper's Parsimon (%s at p99)? %s: %s, sampling error ±%.1f%%.",
-		errorRange(lo, hi), of.against(errors, lo, hi), sampledError(errors), 100*of.margin(len(errors)))
+	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**. Ours is %s, sampling error %s.",
+		errorRange(lo, hi), of.against(errors, lo, hi), sampledError(errors), marginText(of.margin(len(errors))))
 }
 
 func errorRange(lo, hi float64) string {
@@ -542,7 +570,7 @@ func (p *paper) transportsSection() {
 		}
 	}
 	p.printf("Ours, error of p99 by size (%s):", strings.Join(bins[:], " / "))
-	p.header("transport and load", "workload", "true p99", "the paper's", byIndependent, "agrees?", byFlow)
+	p.header("transport and load", "workload", "true p99", "the paper's", byIndependent, "verdict", byFlow)
 	for _, r := range records {
 		var truths, theirs, ours, verdicts, flows []string
 		for i, bin := range bins {
@@ -560,8 +588,8 @@ func (p *paper) transportsSection() {
 		}
 		p.row(cells...)
 	}
-	p.printf("\nSampling errors, pooled over the rows: ±%.1f%% / ±%.1f%% / ±%.1f%%.",
-		100*pools[0].margin(drawsCount), 100*pools[1].margin(drawsCount), 100*pools[2].margin(drawsCount))
+	p.printf("\nSampling errors, pooled over the rows: %s / %s / %s.", marginText(pools[0].margin(drawsCount)),
+		marginText(pools[1].margin(drawsCount)), marginText(pools[2].margin(drawsCount)))
 }
 
 func (p *paper) mixSection() {
@@ -583,8 +611,8 @@ func (p *paper) failuresSection() {
 		of.add(r.p99Errors(byIndependent, "all"))
 	}
 	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. The sampling error of p99, pooled over the "+
-		"rows, is ±%.1f%%:", 100*of.margin(drawsCount))
-	p.header("cable down", "workload", "busiest link", "`exact`", "the paper's p99", byIndependent, "agrees?",
+		"rows, is %s:", marginText(of.margin(drawsCount)))
+	p.header("cable down", "workload", "busiest link", "`exact`", "the paper's p99", byIndependent, "verdict",
 		byFlow)
 	for _, r := range records {
 		lo := 0.11
@@ -654,7 +682,7 @@ func (p *paper) parkingSection(ctx context.Context) {
 	}
 	p.text("parking-rule")
 	p.printf("Ours, errors of p50 / p90 / p99 / p99.9 of the main traffic:")
-	p.header("scenario", "workload", "`exact`", "the paper's Parsimon", byIndependent, "agrees?", byFlow)
+	p.header("scenario", "workload", "`exact`", "the paper's Parsimon", byIndependent, "verdict", byFlow)
 	for _, r := range records {
 		f := paperFindings[r.Item.Name]
 		p.row(r.Item.Name, r.settled(), r.truth("main", paperEstimate.byService).slowdowns(), f.says,
@@ -710,7 +738,8 @@ func (p *paper) timesSection() {
 		return
 	}
 	p.printf("Ours, sums over the first draws of %d scenarios. Other programs ran on the machine where "+
-		"times are far above processor times:", len(records))
+		"times are far above processor times. All runs of this page together took %.1f hours of a core.",
+		len(records), p.processorHours())
 	p.header("way", "time, s", "processor, s", "link cases")
 	for _, way := range allWays {
 		var seconds, processor float64
@@ -723,4 +752,16 @@ func (p *paper) timesSection() {
 		}
 		p.row(way, decimal(seconds), decimal(processor), cases)
 	}
+}
+
+// processorHours is the time that the runs of the page took, in hours of a core.
+func (p *paper) processorHours() (hours float64) {
+	for _, r := range p.records {
+		for _, runs := range r.Runs {
+			for _, run := range runs {
+				hours += run.Estimate.Processor / 3600
+			}
+		}
+	}
+	return hours
 }
