@@ -43,8 +43,8 @@ const (
 	undecided verdict = "not decided"
 )
 
-// decisiveMargin is the largest sampling error at which a small difference counts as agreement. The paper calls
-// an estimate accurate within this share.
+// decisiveMargin is the largest sampling error at which a small difference counts as agreement. The paper
+// calls an estimate accurate within this share.
 const decisiveMargin = 0.1
 
 // decide returns the verdict about a difference that has a sampling error.

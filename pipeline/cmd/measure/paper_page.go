@@ -407,7 +407,8 @@ func (s comparedScenario) why(v verdict) string {
 	case v != differs:
 		return ""
 	case abs(s.maxLoad()/s.load-1) > loadTolerance:
-		return fmt.Sprintf("the busiest link has a load of %s, in the paper %s", share(s.maxLoad()), share(s.load))
+		return fmt.Sprintf("the busiest link has a load of %s, in the paper %s", share(s.maxLoad()),
+			share(s.load))
 	case abs(s.top10()/s.topLoad-1) > loadTolerance:
 		return fmt.Sprintf("the busiest tenth of the links has a load of %s, in the paper %s", share(s.top10()),
 			share(s.topLoad))

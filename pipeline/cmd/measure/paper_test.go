@@ -65,7 +65,7 @@ func TestDrawsHaveTheClosestLoadsWithinTheBudget(t *testing.T) {
 	if err != nil || len(d.Loads) != seedsCount || len(d.Seeds) != drawsCount {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	distance := func(seed uint64) float64 { return math.Abs(d.Loads[seed-5] - item.Load) } // the first seed is 5
+	distance := func(seed uint64) float64 { return math.Abs(d.Loads[seed-5] - item.Load) } // 5 is the first
 	for seed := uint64(5); seed < 5+seedsCount; seed++ {
 		chosen := slices.Contains(d.Seeds, seed)
 		if !chosen && distance(seed) < distance(d.Seeds[drawsCount-1]) {
