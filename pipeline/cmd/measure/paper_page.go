@@ -371,8 +371,8 @@ func (p *paper) worstTable(all []comparedScenario) {
 	}
 }
 
-// A betweenDraws has the variances between draws of scenarios of a range of load: of the error of independent, and
-// of the true p99 relative to its mean.
+// A betweenDraws has the variances between draws of scenarios of a range of load: of the error of
+// independent, and of the true p99 relative to its mean.
 type betweenDraws struct {
 	errors, truth pool
 }

@@ -51,9 +51,9 @@ workload:
   services: [{name: main, pairs: ["zero:six"], sizes: 10KB, arrivals: poisson}]
 `
 
-// Draws are the seeds whose busiest links have the loads closest to the paper's. Without this condition, short
-// workloads would be compared with the paper at another load. Without the budget, the measurement would take
-// many nights.
+// Draws are the seeds whose busiest links have the loads closest to the paper's. Without this condition,
+// short workloads would be compared with the paper at another load. Without the budget, the measurement would
+// take many nights.
 func TestDrawsHaveTheClosestLoadsWithinTheBudget(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "drawn.yaml")
 	if err := os.WriteFile(file, []byte(drawnScenario), 0o600); err != nil {
