@@ -167,18 +167,38 @@ func (p *IdealPath) Reset(params *Params) {
 	p.path = Path{}
 }
 
+// An IdealLink has what an IdealPath needs of a link. Callers with many paths over the same links compute it
+// once per link.
+type IdealLink struct {
+	wire         WireTime
+	bandwidthBps int64
+	delayNS      int64
+	sendNS       int64 // of a full packet and of its ACK
+}
+
+// IdealLink returns the IdealLink of a link.
+func (p *Params) IdealLink(bandwidthBps, delayNS int64) IdealLink {
+	wire := NewWireTime(float64(bandwidthBps))
+	sendNS := wire.sendNS(p.PayloadBytes+p.HeaderBytes) + wire.sendNS(p.AckBytes)
+	return IdealLink{wire, bandwidthBps, delayNS, sendNS}
+}
+
 // Add appends a link to the path.
 func (p *IdealPath) Add(bandwidthBps, delayNS int64) {
-	wire := NewWireTime(float64(bandwidthBps))
-	p.hops = append(p.hops, wire)
-	p.propPS += delayNS * PSPerNS
-	if p.path.Hops == 0 || bandwidthBps < p.path.SlowestBps {
-		p.path.SlowestBps = bandwidthBps
+	link := p.params.IdealLink(bandwidthBps, delayNS)
+	p.AddLink(&link)
+}
+
+// AddLink appends a link to the path. Its packets must have the sizes of the path's params.
+func (p *IdealPath) AddLink(l *IdealLink) {
+	p.hops = append(p.hops, l.wire)
+	p.propPS += l.delayNS * PSPerNS
+	if p.path.Hops == 0 || l.bandwidthBps < p.path.SlowestBps {
+		p.path.SlowestBps = l.bandwidthBps
 	}
 	p.path.Hops++
-	sendNS := wire.sendNS(p.params.PayloadBytes+p.params.HeaderBytes) + wire.sendNS(p.params.AckBytes)
-	p.path.SendNS += sendNS
-	p.path.RoundTripNS += 2*delayNS + sendNS
+	p.path.SendNS += l.sendNS
+	p.path.RoundTripNS += 2*l.delayNS + l.sendNS
 }
 
 // Path returns what senders know of the path, given that both directions of its cables have the same

@@ -162,6 +162,7 @@ func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 	}
 	acks := 0.0
 	window := 0.0
+	trips := route.NewRoundTrips(n, p)
 	for id := range n.Links {
 		l := &n.Links[id]
 		if loads.Links[id].Flows == 0 {
@@ -171,7 +172,7 @@ func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 			acks = float64(p.AckBytes) / float64(p.PayloadBytes+p.HeaderBytes)
 		}
 		if n.FromHost(l.ID) {
-			localNS := 2 * route.RoundTripNS(n, p, []int32{l.ID})
+			localNS := 2 * trips[l.ID]
 			// WindowBytes is 0 if windows are fitted to paths.
 			window = max(window, float64(p.WindowBytes)*8e9/(float64(l.BandwidthBps)*float64(localNS)))
 		}

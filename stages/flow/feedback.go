@@ -49,9 +49,10 @@ import (
 //
 // A FeedbackBuilder must not be used by several goroutines at a time.
 type FeedbackBuilder struct {
-	model   *step.Model
-	layout  simkernel.BlockLayout
-	omitted linksim.Omitted // links whose cases the next pass does not run
+	model  *step.Model
+	layout simkernel.BlockLayout
+	trips  route.RoundTrips
+	runs   []bool // by link id: the next pass runs its case
 
 	observed observationIndex // of this pass
 
@@ -67,7 +68,13 @@ type FeedbackBuilder struct {
 // NewFeedbackBuilder returns a builder. The random bits that select marks depend on the model's seed. omitted
 // are links that need no feedback for pass 2.
 func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder {
-	return &FeedbackBuilder{model: m, layout: m.Params.Layout(), omitted: omitted}
+	x := &FeedbackBuilder{
+		model: m, layout: m.Params.Layout(), trips: route.NewRoundTrips(m.Network, &m.Params),
+	}
+	for _, l := range m.Network.Links {
+		x.runs = append(x.runs, omitted.Runs(l.ID))
+	}
+	return x
 }
 
 // ForPass writes the feedback of one chunk of flows for pass 2: table feedback, by link and flow, in the
@@ -81,7 +88,7 @@ func (x *FeedbackBuilder) ForPass(
 	ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
 ) error {
 	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
-		trip := route.RoundTripNS(x.model.Network, &x.model.Params, x.observed.Path())
+		trip := x.trips.PathNS(x.observed.Path())
 		for h := 1; h < len(x.hops); h++ {
 			x.damp(x.hops[h], row, trip)
 		}
@@ -182,7 +189,7 @@ func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 				x.upstream[b].add(&x.hops[h-1][b])
 			}
 		}
-		if !x.omitted.Runs(x.observed.Path()[h]) {
+		if !x.runs[x.observed.Path()[h]] {
 			continue
 		}
 		x.blocks = columns.Resize(x.blocks, longest)

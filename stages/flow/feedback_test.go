@@ -251,7 +251,7 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 		p := simkernel.DefaultParams()
 		n := lineNetwork(t)
 		x := NewFeedbackBuilder(&step.Model{Network: n, Params: p, Seed: 1}, nil)
-		trip := route.RoundTripNS(n, &p, []int32{4, 2, 0})
+		trip := route.NewRoundTrips(n, &p).PathNS([]int32{4, 2, 0})
 		hops := make([][]simkernel.Block, 1+random.IntN(3))
 		for h := range hops {
 			hops[h] = make([]simkernel.Block, random.IntN(5))

@@ -22,6 +22,7 @@ import (
 // not be used by several goroutines at a time.
 type Sampler struct {
 	model     *step.Model
+	trips     route.RoundTrips
 	slowdowns *slowdown.Writer
 
 	observed observationIndex
@@ -36,7 +37,9 @@ type sender struct{ fctNS, idealNS int64 }
 
 // NewSampler returns a sampler for flows of a scenario.
 func NewSampler(m *step.Model) *Sampler {
-	return &Sampler{model: m, slowdowns: slowdown.NewWriter(m)}
+	return &Sampler{
+		model: m, trips: route.NewRoundTrips(m.Network, &m.Params), slowdowns: slowdown.NewWriter(m),
+	}
 }
 
 // Observed is what Sample reads for a chunk of flows: table hop_observations of the last pass and table
@@ -159,7 +162,7 @@ func (s *Sampler) blend(path []int32, hops []slowdown.Hop, replayNS int64) int64
 	for h := range hops {
 		waits += hops[h].MeanNS
 	}
-	trip := float64(route.RoundTripNS(s.model.Network, &s.model.Params, path))
+	trip := float64(s.trips.PathNS(path))
 	more := 0.0
 	for h := 1; h < len(hops); h++ {
 		w := hops[h].MeanNS

@@ -191,7 +191,7 @@ func TestLongestWaitOfLimitedBuffers(t *testing.T) {
 // A block counts once for each of its packets: of 50 packets, the first 48 have a block each, and the last
 // two share one.
 func TestMeanWaitOfBlocks(t *testing.T) {
-	s := NewSampler(&step.Model{Params: simkernel.DefaultParams()})
+	s := NewSampler(&step.Model{Network: lineNetwork(t), Params: simkernel.DefaultParams()})
 	blocks := make([]simkernel.Block, 49)
 	blocks[0].WaitNS = 50
 	blocks[48].WaitNS = 100

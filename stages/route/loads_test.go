@@ -197,7 +197,7 @@ func TestRoundTripOfAPath(t *testing.T) {
 	n.Links[7].BandwidthBps = 4e10
 	n.Links[6].DelayNS = 1500
 	for want, path := range map[int64][]int32{0: nil, 2886: {0}, 2886 + 2500 + 210 + 48: {0, 7}} {
-		got := RoundTripNS(n, &p, path)
+		got := NewRoundTrips(n, &p).PathNS(path)
 		if got != want {
 			t.Errorf("%v: %d ns, want %d", path, got, want)
 		}

@@ -7,11 +7,22 @@ import (
 	"parsimon/stages/topology"
 )
 
-// RoundTripNS returns the round trip on a path without waits, in ns: that of a full packet and of its ACK.
-func RoundTripNS(n *topology.Network, p *simkernel.Params, path []int32) (ns int64) {
+// RoundTrips has the part of each link, by link id, in the round trips of its paths, in ns.
+type RoundTrips []int64
+
+// NewRoundTrips returns the round trips of a network.
+func NewRoundTrips(n *topology.Network, p *simkernel.Params) RoundTrips {
+	trips := make(RoundTrips, len(n.Links))
+	for id, l := range n.Links {
+		trips[id] = l.DelayNS + n.Links[topology.Reverse(l.ID)].DelayNS + sendAndAckNS(p, n, l)
+	}
+	return trips
+}
+
+// PathNS returns the round trip on a path without waits, in ns: that of a full packet and of its ACK.
+func (t RoundTrips) PathNS(path []int32) (ns int64) {
 	for _, id := range path {
-		l := n.Links[id]
-		ns += l.DelayNS + n.Links[topology.Reverse(id)].DelayNS + sendAndAckNS(p, n, l)
+		ns += t[id]
 	}
 	return ns
 }

@@ -20,6 +20,7 @@ import (
 // several goroutines at a time.
 type Writer struct {
 	model *step.Model
+	links []simkernel.IdealLink // by link id
 	ideal simkernel.IdealPath
 	path  []int32 // the path of ideal
 
@@ -30,7 +31,11 @@ type Writer struct {
 
 // NewWriter returns a writer for flows of a scenario.
 func NewWriter(m *step.Model) *Writer {
-	return &Writer{model: m}
+	w := &Writer{model: m}
+	for _, l := range m.Network.Links {
+		w.links = append(w.links, m.Params.IdealLink(l.BandwidthBps, l.DelayNS))
+	}
+	return w
 }
 
 // A Flow is an estimator's result for a flow.
@@ -133,8 +138,7 @@ func (w *Writer) setPath(path []int32) {
 	w.path = append(w.path[:0], path...)
 	w.ideal.Reset(&w.model.Params)
 	for _, l := range path {
-		link := &w.model.Network.Links[l]
-		w.ideal.Add(link.BandwidthBps, link.DelayNS)
+		w.ideal.AddLink(&w.links[l])
 	}
 }
 

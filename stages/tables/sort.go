@@ -2,17 +2,19 @@ package tables
 
 import "parsimon/schema/columns"
 
-// A Sorter sorts row numbers by integer keys. The sort is stable and reuses memory. It is a radix sort with
-// digits of 11 bits, least significant digit first. For millions of rows it is several times faster than
-// sorting by comparison.
+// A Sorter sorts row numbers by integer keys. The sort is stable and reuses memory. It is a radix sort, least
+// significant digit first. For millions of rows it is several times faster than sorting by comparison.
 type Sorter struct {
 	keys, otherKeys []uint64
 	rows, otherRows []int32
 }
 
+// A digit has digitBits bits, and fewBits if there are at most fewRows rows: to count digits that hardly any
+// row has would then take longer than to sort the rows once more.
 const (
 	digitBits = 11
-	digits    = 1 << digitBits
+	fewBits   = 8
+	fewRows   = 2_000
 )
 
 // Order returns the row numbers 0 to n-1 in ascending order of key. Equal keys stay in row order. The result
@@ -27,10 +29,17 @@ func (s *Sorter) Order(n int, key func(row int) uint64) []int32 {
 		s.rows[i] = int32(i)
 		all |= k
 	}
-	for shift := 0; all>>shift != 0; shift += digitBits {
-		var count [digits]int32
+	bits := digitBits
+	if n <= fewRows {
+		bits = fewBits
+	}
+	var counts [1 << digitBits]int32
+	for shift := 0; all>>shift != 0; shift += bits {
+		count := counts[:1<<bits]
+		clear(count)
+		mask := uint64(len(count) - 1)
 		for _, k := range s.keys {
-			count[k>>shift&(digits-1)]++
+			count[k>>shift&mask]++
 		}
 		at := int32(0)
 		for d, c := range count {
@@ -38,7 +47,7 @@ func (s *Sorter) Order(n int, key func(row int) uint64) []int32 {
 			at += c
 		}
 		for i, k := range s.keys {
-			to := &count[k>>shift&(digits-1)]
+			to := &count[k>>shift&mask]
 			s.otherKeys[*to], s.otherRows[*to] = k, s.rows[i]
 			*to++
 		}
