@@ -2,12 +2,15 @@ package simkernel_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"parsimon/simkernel"
 )
 
 // Without this test the example in CONTRIBUTING.md could stop compiling, or a registered transport could be
@@ -31,9 +34,15 @@ func TestContributingAddsATransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const last = "DCTCPWindow: &dctcpWindowSpec,"
-	added := strings.Replace(string(registry), last, last+"\n\t"+string(line[1]), 1)
-	overlay := writeOverlay(t, map[string]string{"aimd.go": string(example[1]), "transport.go": added})
+	const head = "var registry = [...]*transportSpec{\n"
+	if !strings.Contains(string(registry), head) {
+		t.Fatalf("transport.go has no line %q", head)
+	}
+	added := strings.Replace(string(registry), head, head+"\t"+string(line[1])+"\n", 1)
+	// The number that the page shows may have been taken by a transport that was added since.
+	number := regexp.MustCompile(`(const AIMD Transport = )\d+`)
+	file := number.ReplaceAllString(string(example[1]), fmt.Sprintf("${1}%d", len(simkernel.Transports())))
+	overlay := writeOverlay(t, map[string]string{"aimd.go": file, "transport.go": added})
 	const tests = "^(TestRegistry|TestIdentity|TestKernelAgreesWithTwin|TestNetworkAgreesWithTwin)$/^(aimd)?$"
 	run := exec.Command("go", "test", "-short", "-v", "-overlay", overlay, "-run", tests, ".", "./linkcase",
 		"./network")

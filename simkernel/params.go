@@ -21,7 +21,7 @@ type Params struct {
 	Gain                float64 // DCTCP: g (Alizadeh et al., SIGCOMM'10, §3.1); defaults in dctcp.go
 	AdditiveIncreaseBps float64 // DCTCP: added to the rate once per window
 	MinRateBps          float64 // the rate is never cut below this (nor exceeds line rate)
-	MarkBytesPerGbps    int64   // DCTCP: marking threshold per Gbps of a link's total bandwidth
+	MarkBytesPerGbps    int64   // marking threshold per Gbps of a link's bandwidth: key mark_per_gbps
 
 	DCQCN  DCQCNParams
 	TIMELY TIMELYParams

@@ -153,6 +153,13 @@ func (t *Transport) UnmarshalText(text []byte) (err error) {
 // A Sender is the congestion control of one flow. A simulator calls Start once, and then OnAck for every ACK
 // of the flow, in order, until the flow has sent its last byte. Later ACKs have no effect.
 //
+// A paced sender keeps a rate. Its window follows from it: Limits.WindowBytes × rate / line rate. An
+// algorithm that is stated in windows, such as additive increase by one packet, changes the rate in that
+// proportion.
+//
+// If packets are lost, OnAck is called for NACKs, too, and AckInfo.SentBytes falls when the flow goes back to
+// the first byte that was not acknowledged. AckedBytes never falls.
+//
 // If the transport has timers, the simulator calls Tick before it uses the rate: just before OnAck, and when
 // a packet is sent. Additional calls in between change nothing. OnAck and Tick report whether the rate
 // changed.
@@ -164,9 +171,9 @@ type Sender interface {
 	Start(p *Params, l Limits)
 	OnAck(p *Params, h *AckInfo) (rateChanged bool)
 	Tick(p *Params, nowPS int64) (rateChanged bool)
-	// NextTick returns a time before which Tick does nothing. Before it OnAck changes nothing either, unless
-	// the ACK is marked or is the first one beyond the snd_nxt at the last such ACK: the link kernel skips
-	// all other ACKs. 0, the default, skips none.
+	// NextTick returns a time before which Tick does nothing. Until then the link kernel skips all ACKs
+	// except for marked ones and those that end a window. A window begins at an ACK that was not skipped, and
+	// ends at the first ACK of more bytes than had been sent then. 0, the default, skips none.
 	NextTick() int64
 	Rate() (rateBps, lineBps float64)
 }

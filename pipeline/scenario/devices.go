@@ -276,15 +276,9 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 	gbps, perGbps := marksOf(l)
 	from := fmt.Sprintf("%s = %d bytes at %g Gbps, the speed of most switch ports%s",
 		origin(l, "marking_min", t.min), t.min, gbps, rest)
-	switch s.params.Transport {
-	case simkernel.DCTCP, simkernel.DCTCPWindow:
-		s.params.MarkBytesPerGbps = perGbps(t.min)
-		s.settingsNotef("mark_per_gbps is %d bytes: %s", s.params.MarkBytesPerGbps, from)
-		if t.max > t.min {
-			s.settingsNotef("%s marks at one threshold: green_max_threshold = %d bytes and green_drop_probability "+
-				"are not used", s.params.Transport, t.max)
-		}
-	case simkernel.DCQCN:
+	transport := s.params.Transport
+	switch {
+	case transport.Traits().RandomMarks:
 		c := &s.params.DCQCN
 		c.MinMarkPerGbps = perGbps(t.min)
 		c.MaxMarkPerGbps = perGbps(t.max)
@@ -293,9 +287,25 @@ func (s *Scenario) takeMarking(l *format.Loaded) {
 		}
 		s.settingsNotef("min_mark_per_gbps is %d, max_mark_per_gbps %d bytes (green_max_threshold = %d bytes), "+
 			"max_marking %g%%: %s", c.MinMarkPerGbps, c.MaxMarkPerGbps, t.max, 100*c.MaxMarking, from)
+	case s.setsMarkThreshold():
+		s.params.MarkBytesPerGbps = perGbps(t.min)
+		s.settingsNotef("mark_per_gbps is %d bytes: %s", s.params.MarkBytesPerGbps, from)
+		if t.max > t.min {
+			s.settingsNotef("%s marks at one threshold: green_max_threshold = %d bytes and green_drop_probability "+
+				"are not used", transport, t.max)
+		}
+	case transport.Marks():
+		s.settingsNotef("the marking threshold of %s cannot be set: WRED_PROFILE is not used", transport)
 	default:
-		s.settingsNotef("switches do not mark for %s: WRED_PROFILE is not used", s.params.Transport)
+		s.settingsNotef("switches do not mark for %s: WRED_PROFILE is not used", transport)
 	}
+}
+
+// setsMarkThreshold reports whether Params.MarkBytesPerGbps is a constant of the transport.
+func (s *Scenario) setsMarkThreshold() bool {
+	return slices.ContainsFunc(s.params.Keys(), func(k simkernel.Key) bool {
+		return k.Int == &s.params.MarkBytesPerGbps
+	})
 }
 
 // takeBuffer sets the packet memory of the switches: the size of the largest pool, and the dynamic threshold

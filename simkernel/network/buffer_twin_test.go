@@ -279,7 +279,7 @@ func (n *Buffered) timeoutPS(path []int32, idlePS int64) int64 {
 		return pfcTimeoutNS * simkernel.PSPerNS
 	}
 	deepest := n.buffer.Alpha/(1+n.buffer.Alpha)*float64(n.buffer.SwitchBytes) + float64(n.buffer.ReservedBytes)
-	if n.feed.net.classes != nil {
+	if len(n.classes) > 1 || n.classes[0].MarkPerGbps > 0 || n.classes[0].Alpha > 0 {
 		deepest = float64(n.buffer.SwitchBytes)
 	}
 	sum := 2 * float64(idlePS)

@@ -19,7 +19,7 @@ func classify(e *netExample, rng *rand.Rand, b *BufferParams) {
 		c := Class{Weight: kerneltest.Pick[int64](rng, 0, 1, 2, 7)}
 		if marks && rng.IntN(2) == 0 {
 			c.MarkPerGbps = kerneltest.Pick[int64](rng, 1, 300, 3000)
-			if e.params.Transport != simkernel.DCTCP && rng.IntN(2) == 0 {
+			if e.params.Transport.Traits().RandomMarks && rng.IntN(2) == 0 {
 				c.MaxMarkPerGbps = 2 * c.MarkPerGbps
 			}
 		}

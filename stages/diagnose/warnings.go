@@ -147,6 +147,10 @@ func offered(l *route.Loads, p *simkernel.Params, link topology.Link) float64 {
 	return l.Load(link) * wire * float64(link.BandwidthBps) / float64(l.AvailableBps(p, link))
 }
 
+// compared are the transports, besides DCTCP, for which datasets/results/transport-accuracy.md compares two
+// passes with the whole network.
+var compared = []simkernel.Transport{simkernel.DCQCN, simkernel.TIMELY, simkernel.HPCC, simkernel.Swift}
+
 // unusualTransport returns a warning if link cases are known to be inaccurate for the transport or its
 // constants.
 func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
@@ -156,7 +160,12 @@ func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 		return []Warning{{"transport", measure, threshold, -1, fmt.Sprintf(format, args...) +
 			"; use --estimator exact"}}
 	}
-	if p.Transport != simkernel.DCTCP {
+	switch {
+	case p.Transport == simkernel.DCTCP:
+	case !slices.Contains(compared, p.Transport):
+		return row(math.NaN(), math.NaN(), "two passes have not been compared with the whole network for %s",
+			p.Transport)
+	default:
 		return row(math.NaN(), math.NaN(), "senders of %s react to more than marks, which two passes do not "+
 			"settle: percentiles were off by up to 24%%", p.Transport)
 	}
