@@ -585,9 +585,17 @@ func listed(names []string) string {
 // A source is a scenario with its reference.
 type source struct {
 	name   string
-	flags  []string // of parsimon run
-	truth  string   // exact, or a Parquet file
-	beside string   // published errors
+	flags  []string    // of parsimon run
+	truth  string      // exact, or a Parquet file
+	beside percentiles // published errors; all are 0 if there are none
+}
+
+// published prints the published errors.
+func (s source) published() string {
+	if s.beside == (percentiles{}) {
+		return "–"
+	}
+	return s.beside.String()
 }
 
 // sources finds scenarios. Numbers are those of the paper's evaluation. Names are those of the shared folder
@@ -599,7 +607,8 @@ func (b *bench) sources(names []string) (all []source) {
 			all = append(all, source{name: name, flags: []string{name}, truth: "exact"})
 			continue
 		}
-		var dir, topology, truth, beside string
+		var dir, topology, truth string
+		var published percentiles
 		if _, err := strconv.Atoi(name); err != nil {
 			dir = b.sharedPath("reference", "hard", name)
 			truth = "exact.parquet"
@@ -617,15 +626,13 @@ func (b *bench) sources(names []string) (all []source) {
 			topology = b.sharedPath("reference", "topologies", about.Topology+".json")
 			baseline, err := os.ReadFile(b.sharedPath("reference", "scenarios", "baseline.csv"))
 			b.fail(err)
-			var published percentiles
 			for i, x := range b.match(string(baseline), "^"+name+`,as published`+
 				strings.Repeat(`,([^,\n]+)`, len(published))) {
 				published[i] = b.parse(x)
 			}
-			beside = published.String()
 		}
 		// with the paper's window
-		all = append(all, source{name: name, truth: filepath.Join(dir, truth), beside: beside,
+		all = append(all, source{name: name, truth: filepath.Join(dir, truth), beside: published,
 			flags: []string{"--topology", topology, "--flows", filepath.Join(dir, "flows.parquet"),
 				"--window", "18KB"}})
 	}
@@ -691,7 +698,7 @@ func (b *bench) compare(ctx context.Context, from []source, ways ...string) {
 	tallies := make([]tally, len(ways))
 	for _, s := range from {
 		lake := b.lake()
-		cells := []any{s.name, "", "", cmp.Or(s.beside, "–")}
+		cells := []any{s.name, "", "", s.published()}
 		for i, way := range ways {
 			e := b.run(ctx, lake, append(slices.Clone(s.flags), "--estimator", way)...)
 			j := b.judge(ctx, lake, e, s.truth)

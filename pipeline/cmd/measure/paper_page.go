@@ -477,11 +477,13 @@ func (p *paper) ns3Section() {
 	}
 	p.printf("Errors of p50 / p90 / p99 / p99.9 against the FCTs of that ns-3 on the same flows, and the " +
 		"published code's own:")
-	p.header("scenario", "load", byExact, byIndependent, byClustered, byFlow, "published code")
-	published := map[string]string{}
+	p.header("scenario", "load", byExact, byIndependent, byClustered, byFlow, "published code",
+		"difference at p99")
+	published := map[string]source{}
 	for _, s := range p.sources(p.groundTruths()) {
-		published[s.name] = s.beside
+		published[s.name] = s
 	}
+	var ours, theirs []float64
 	for _, r := range records {
 		cells := []any{r.Item.Name, share(r.maxLoad())}
 		for _, way := range allWays {
@@ -491,8 +493,18 @@ func (p *paper) ns3Section() {
 				cells = append(cells, "–")
 			}
 		}
-		p.row(append(cells, cmp.Or(published[r.Item.Name], "–"))...)
+		s, known := published[r.Item.Name]
+		if !known { // the published code has no estimate with this transport
+			p.row(append(cells, "–", "–")...)
+			continue
+		}
+		ours = append(ours, r.errorOf(byIndependent, "all").p99())
+		theirs = append(theirs, s.beside.p99())
+		p.row(append(cells, s.published(), percent(ours[len(ours)-1]-s.beside.p99()))...)
 	}
+	difference, margin := paired(ours, theirs)
+	p.printf("\n`independent` and the published code, all together: **%s**. The mean difference at p99 is "+
+		"%s, sampling error %s.", decide(difference, margin), percent(difference), marginText(margin))
 	p.text("ns3-end")
 }
 
