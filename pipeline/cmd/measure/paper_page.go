@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -28,7 +29,8 @@ func (p *paper) writePage(ctx context.Context) {
 	p.parkingSection(ctx)
 	p.timesSection()
 	if p.err == nil {
-		page := strings.TrimSpace(p.out.String()) + "\n"
+		blank := regexp.MustCompile(`\n{3,}`)
+		page := strings.TrimSpace(blank.ReplaceAllString(p.out.String(), "\n\n")) + "\n"
 		p.fail(os.WriteFile(filepath.Join("datasets", "PAPER.md"), []byte(page), 0o644))
 	}
 }
@@ -45,7 +47,7 @@ func (p *paper) introduction(ctx context.Context) {
 	if p.short {
 		p.text("short")
 	}
-	p.printf("\n**%d of the %d items of this form are measured.** Each section names those that are not.",
+	p.printf("\n**Measured: %d of the %d items of this form.** Each section names the others.",
 		len(p.records), len(p.items))
 	for _, what := range p.missing {
 		p.printf("Left out, because the folder --shared is not there: %s.", what)
