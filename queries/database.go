@@ -4,7 +4,7 @@
 //	data files ([]File) ─→ view per table ─→ variants, size_bins, …      ─→ view per question
 //	                                  └──────────────┬──────────────────────────┘
 //	                        Open: DB, in memory, locked to the lake
-//	                        WriteCatalog: LAKE/parsimon.duckdb, for DuckDB itself
+//	                        WriteCatalog: LAKE/parsimon.duckdb, for DuckDB itself, from folder template
 //	                                  │
 //	              Run(question, parameters)   SQL(text), Write(text) ─→ checkTree ─→ checkType
 //	                                  └───────┬────────────┘    └─→ Options.Output, in a form of format.Names
@@ -150,7 +150,7 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := createFunctions(duckdb.RunnerOf(ctx, conn)); err != nil {
+	if err := createFunctions(duckdb.RunnerOf(ctx, conn), create); err != nil {
 		return err
 	}
 	paths := names.Of(db.files,
@@ -187,7 +187,7 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 	if err != nil {
 		return err
 	}
-	if err := createViews(duckdb.RunnerOf(ctx, conn), missing); err != nil {
+	if err := createViews(duckdb.RunnerOf(ctx, conn), create, missing); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	err = tx.Commit()

@@ -49,13 +49,16 @@ func variantsView(files []File) view {
 			rows = append(rows, "("+strings.Join(variantRow(f), ", ")+")")
 		}
 	}
-	where := ""
-	if rows == nil {
-		rows = []string{"(" + strings.TrimSuffix(strings.Repeat("NULL, ", len(names)), ", ") + ")"}
-		where = " WHERE false"
+	relation := func(rows []string) string {
+		return "SELECT " + strings.Join(casts, ", ") + " FROM (VALUES " + strings.Join(rows, ", ") + ") AS v(" +
+			strings.Join(names, ", ") + ")"
 	}
-	v.sql = "SELECT " + strings.Join(casts, ", ") + " FROM (VALUES " + strings.Join(rows, ", ") + ") AS v(" +
-		strings.Join(names, ", ") + ")" + where
+	none := []string{"(" + strings.TrimSuffix(strings.Repeat("NULL, ", len(names)), ", ") + ")"}
+	v.sql = relation(none) + " WHERE false"
+	if rows != nil {
+		v.quick = v.sql
+		v.sql = relation(rows)
+	}
 	return v
 }
 

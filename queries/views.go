@@ -2,11 +2,9 @@ package queries
 
 import (
 	"cmp"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -14,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/zeebo/xxh3"
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
@@ -310,125 +307,6 @@ func sizeBinsView() string {
 // sizeBinMacro returns the macro size_bin_of(bytes), the number of the bin of a flow size.
 func sizeBinMacro() string { return "size_bin_of(bytes) AS " + sizebin.Case("bytes") }
 
-// CatalogFile is the name of the catalog in a lake. It is a DuckDB database with views and macros only.
-const CatalogFile = "parsimon.duckdb"
-
-// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. It can be opened from
-// any directory. If the lake was moved, the statement SET VARIABLE lake = 'DIRECTORY' makes the views find
-// their files until a command of the program writes them again. The file is replaced by one rename:
-// readers see the old catalog or the new one.
-//
-// The catalog must be written again whenever files are added or removed. It is written to directory temp of
-// the lake, which must not exist. A killed process leaves this directory behind.
-//
-// It returns an error if CheckLakePath rejects the lake, if a file is outside the lake, or if a file is not
-// Parquet.
-func WriteCatalog(lake, temp string, files []File) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write the catalog of lake %s: %w", lake, duckdb.FirstLine(err))
-		}
-	}()
-	root, all, err := viewsOf(lake, files)
-	if err == nil {
-		err = CheckLakePath(root)
-	}
-	if err != nil {
-		return err
-	}
-	for _, v := range all {
-		if err := checkInside(root, v.files); err != nil {
-			return err
-		}
-	}
-	dir := filepath.Join(root, temp)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755)); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	made := filepath.Join(dir, CatalogFile)
-	to := filepath.Join(root, CatalogFile)
-	if err := createCatalog(made, lakeFiles{root: root}.macro(), all); err != nil {
-		return err
-	}
-	// After a power failure, either the old or the new file exists, complete.
-	if err := flush(made); err != nil {
-		return err
-	}
-	if err := os.Rename(made, to); err != nil {
-		return err
-	}
-	return flush(root)
-}
-
-// viewsOf returns the absolute path of a lake and the views over files of it.
-func viewsOf(lake string, files []File) (root string, all []view, err error) {
-	if root, err = lakeRoot(lake); err == nil {
-		all, err = views(files, lakeFiles{root: root, movable: true}, boundedMacros)
-	}
-	return root, all, err
-}
-
-func flush(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-func createCatalog(path, filesMacro string, all []view) error {
-	return duckdb.Build(path, func(run duckdb.Runner) error {
-		// With a low threshold, the commit writes the file directly, without a log of each view and comment.
-		if err := run("SET checkpoint_threshold = '1KB'; BEGIN"); err != nil {
-			return err
-		}
-		if err := createFunctions(run, filesMacro); err != nil {
-			return err
-		}
-		if err := createViews(run, all); err != nil {
-			return err
-		}
-		for _, v := range all {
-			if v.isMacro {
-				continue
-			}
-			if err := commentView(run, v); err != nil {
-				return fmt.Errorf("view %s: %w", v.name, err)
-			}
-		}
-		return run("COMMIT; CHECKPOINT") // the checkpoint removes the log beside the file
-	})
-}
-
-// commentView writes the comments of a view and of its columns to the catalog.
-func commentView(run duckdb.Runner, v view) error {
-	name := duckdb.Ident(v.name)
-	comments := []string{"COMMENT ON VIEW " + name + " IS " + duckdb.Quote(v.comment)}
-	for column, comment := range v.columns {
-		comments = append(comments, "COMMENT ON COLUMN "+name+"."+duckdb.Ident(column)+" IS "+duckdb.Quote(comment))
-	}
-	slices.Sort(comments)
-	return run(strings.Join(comments, "; "))
-}
-
-// CatalogDigest returns a digest of the catalog's views over the files. Equal digests mean equal views.
-func CatalogDigest(lake string, files []File) (string, error) {
-	root, all, err := viewsOf(lake, files)
-	if err != nil {
-		return "", err
-	}
-	h := xxh3.New()
-	for _, text := range append(functions(), lakeFiles{root: root}.macro()) {
-		_, _ = h.WriteString(text + "\x00") // never fails
-	}
-	for _, v := range all {
-		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00")
-	}
-	sum := h.Sum128().Bytes()
-	return hex.EncodeToString(sum[:]), nil
-}
-
 // functions returns the scalar macros of the catalog, as name(parameters) AS expression.
 func functions() []string {
 	return []string{sizeBinMacro(), macro("macros/percentile_cell"), macro("macros/percentile_within")}
@@ -467,22 +345,30 @@ func macro(file string) string {
 
 var sqlComment = regexp.MustCompile(`(?m)^\s*--.*\n`)
 
+// A creation is the beginning of a statement that creates a view or macro.
+type creation string
+
+const (
+	create          creation = "CREATE"
+	createOrReplace creation = "CREATE OR REPLACE"
+)
+
 // createFunctions creates the scalar macros of the catalog, and others.
-func createFunctions(run duckdb.Runner, others ...string) error {
+func createFunctions(run duckdb.Runner, how creation, others ...string) error {
 	for _, text := range append(functions(), others...) {
-		if err := run("CREATE MACRO " + text); err != nil {
+		if err := run(string(how) + " MACRO " + text); err != nil {
 			return fmt.Errorf("macro %.20s: %w", text, err)
 		}
 	}
 	return nil
 }
 
-// createViews creates views that do not exist. CREATE VIEW binds its SQL, which opens a file of each scenario
-// for each table that the SQL reads, and expands the macros. Views of tables and macros are therefore quick
-// until all other views are created.
-func createViews(run duckdb.Runner, views []view) error {
+// createViews creates views. CREATE VIEW binds its SQL, which opens a file of each scenario for each table
+// that the SQL reads, and expands the macros. Views of tables and macros are therefore quick until all other
+// views are created.
+func createViews(run duckdb.Runner, how creation, views []view) error {
 	for _, v := range views {
-		if err := v.create(run, "CREATE", cmp.Or(v.quick, v.sql)); err != nil {
+		if err := v.create(run, how, cmp.Or(v.quick, v.sql)); err != nil {
 			return err
 		}
 	}
@@ -490,7 +376,7 @@ func createViews(run duckdb.Runner, views []view) error {
 		if v.quick == "" {
 			continue
 		}
-		if err := v.create(run, "CREATE OR REPLACE", v.sql); err != nil {
+		if err := v.create(run, createOrReplace, v.sql); err != nil {
 			return err
 		}
 	}
@@ -498,10 +384,10 @@ func createViews(run duckdb.Runner, views []view) error {
 }
 
 // create runs a CREATE statement of the view with the SQL: sql or quick.
-func (v view) create(run duckdb.Runner, create, text string) error {
-	statement := create + " VIEW " + duckdb.Ident(v.name) + " AS " + text
+func (v view) create(run duckdb.Runner, how creation, text string) error {
+	statement := string(how) + " VIEW " + duckdb.Ident(v.name) + " AS " + text
 	if v.isMacro {
-		statement = create + " MACRO " + text
+		statement = string(how) + " MACRO " + text
 	}
 	if err := run(statement); err != nil {
 		return fmt.Errorf("view %s: %w", v.name, err)

@@ -1,0 +1,148 @@
+package queries
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"parsimon/queries/duckdb"
+)
+
+// CatalogFile is the name of the catalog in a lake. It is a DuckDB database with views and macros only.
+const CatalogFile = "parsimon.duckdb"
+
+// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. It can be opened from
+// any directory. If the lake was moved, the statement SET VARIABLE lake = 'DIRECTORY' makes the views find
+// their files until a command of the program writes them again. The file is replaced by one rename:
+// readers see the old catalog or the new one.
+//
+// The catalog must be written again whenever files are added or removed. It is written to directory temp of
+// the lake, which must not exist. A killed process leaves this directory behind.
+//
+// It returns an error if CheckLakePath rejects the lake, if a file is outside the lake, or if a file is not
+// Parquet.
+func WriteCatalog(lake, temp string, files []File) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the catalog of lake %s: %w", lake, duckdb.FirstLine(err))
+		}
+	}()
+	root, all, err := viewsOf(lake, files)
+	if err == nil {
+		err = CheckLakePath(root)
+	}
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if err := checkInside(root, v.files); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(root, temp)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	made := filepath.Join(dir, CatalogFile)
+	to := filepath.Join(root, CatalogFile)
+	if err := createCatalog(made, lakeFiles{root: root}.macro(), all, shippedTemplate()); err != nil {
+		return err
+	}
+	// After a power failure, either the old or the new file exists, complete.
+	if err := flush(made); err != nil {
+		return err
+	}
+	if err := os.Rename(made, to); err != nil {
+		return err
+	}
+	return flush(root)
+}
+
+// viewsOf returns the absolute path of a lake and the views over files of it.
+func viewsOf(lake string, files []File) (root string, all []view, err error) {
+	if root, err = lakeRoot(lake); err == nil {
+		all, err = views(files, lakeFiles{root: root, movable: true}, boundedMacros)
+	}
+	return root, all, err
+}
+
+func flush(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// createCatalog writes a catalog with the views to a new file, by changing the template.
+func createCatalog(path, filesMacro string, all []view, from template) error {
+	if err := from.unpack(path); err != nil {
+		return err
+	}
+	return duckdb.Build(path, func(run duckdb.Runner) error {
+		// With a low threshold, the commit writes the file directly, without a log of each view and comment.
+		if err := run("SET checkpoint_threshold = '1KB'; BEGIN"); err != nil {
+			return err
+		}
+		if err := createFunctions(run, createOrReplace, filesMacro); err != nil {
+			return err
+		}
+		changed, removed := from.differences(all)
+		for _, statement := range removed {
+			if err := run(statement); err != nil {
+				return err
+			}
+		}
+		if err := createViews(run, createOrReplace, changed); err != nil {
+			return err
+		}
+		for _, v := range changed {
+			if v.isMacro {
+				continue
+			}
+			if err := commentView(run, v); err != nil {
+				return fmt.Errorf("view %s: %w", v.name, err)
+			}
+		}
+		return run("COMMIT; CHECKPOINT") // the checkpoint removes the log beside the file
+	})
+}
+
+// commentView writes the comments of a view and of its columns to the catalog.
+func commentView(run duckdb.Runner, v view) error {
+	name := duckdb.Ident(v.name)
+	comments := []string{"COMMENT ON VIEW " + name + " IS " + duckdb.Quote(v.comment)}
+	for column, comment := range v.columns {
+		comments = append(comments, "COMMENT ON COLUMN "+name+"."+duckdb.Ident(column)+" IS "+duckdb.Quote(comment))
+	}
+	slices.Sort(comments)
+	return run(strings.Join(comments, "; "))
+}
+
+// CatalogDigest returns a digest of the catalog's views over the files. Equal digests mean equal views.
+func CatalogDigest(lake string, files []File) (string, error) {
+	root, all, err := viewsOf(lake, files)
+	if err != nil {
+		return "", err
+	}
+	h := xxh3.New()
+	for _, text := range append(functions(), lakeFiles{root: root}.macro()) {
+		_, _ = h.WriteString(text + "\x00") // never fails
+	}
+	for _, v := range all {
+		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00")
+	}
+	return hexDigest(h), nil
+}
+
+func hexDigest(h *xxh3.Hasher) string {
+	sum := h.Sum128().Bytes()
+	return hex.EncodeToString(sum[:])
+}
