@@ -69,13 +69,14 @@ lint: setup ## golangci-lint, pinned, built once
 	 "$$GOBIN/golangci-lint" run ./... && cd pipeline/cmd/parsimon-beam && "$$GOBIN/golangci-lint" run ./... && \
 	 cd ../parsimon-publish && "$$GOBIN/golangci-lint" run ./...
 
-notebooks: build ## run the notebooks; the results are in .cache/pictures
+notebooks: build ## run the notebooks but published.ipynb; the results are in .cache/pictures
 	@.ci/setup-notebooks
 	@mkdir -p .cache/pictures
 	@.ci/notebooks $(BIN)/parsimon .cache/pictures
 
-publish-readers: build publish s3 ## published tables by DuckDB, pyiceberg, polars and Spark, and three nights that are killed
+publish-readers: build publish s3 ## published tables by DuckDB, pyiceberg, polars and Spark; three nights that are killed; published.ipynb
 	@.ci/setup-readers
+	@.ci/setup-notebooks
 	@.ci/publish-readers $(BIN) .cache/published
 	@.cache/readers/venv/bin/python .ci/nights $(BIN) .cache/nights
 
@@ -156,3 +157,7 @@ $(MEASUREMENTS): build
 .PHONY: bench-ingest
 bench-ingest: setup ## ingest of five formats beside DuckDB's plain query: records a second, processor time, memory (RECORDS=2000000)
 	@PARSIMON_RECORDS=$(or $(RECORDS),2000000) go test -run '^$$' -bench BenchmarkIngest -benchtime 1x -timeout 60m ./pipeline/workloads
+.PHONY: bench-publish
+bench-publish: setup s3 ## publish of table slowdowns to a local S3 server: seconds, bytes sent, publishing again (ROWS=10000000)
+	@cd pipeline/cmd/parsimon-publish && PARSIMON_S3_SERVER=$(S3_SERVER) PARSIMON_ROWS=$(or $(ROWS),10000000) \
+	 go test -run '^$$' -bench BenchmarkPublish -benchtime 1x -timeout 60m ./publisher

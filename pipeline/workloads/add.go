@@ -54,11 +54,12 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	if len(in.state.Sources)+len(added) == 0 {
 		return &SkippedError{in.report.Skipped}
 	}
-	if len(added) == 0 && !in.renewed && in.upToDate() { // all objects were copies of known files
-		return nil
-	}
 	in.state.Sources = append(in.state.Sources, added...)
 	slices.SortFunc(in.state.Sources, func(a, b Source) int { return cmp.Compare(a.N, b.N) })
+	in.recordCopies()
+	if len(added) == 0 && !in.renewed && in.upToDate() { // all objects were copies of known files
+		return in.session.WriteStateDurably(in.place().WorkloadPath(), in.state)
+	}
 	if err := in.checkRejects(); err != nil { // before the long-running part
 		return err
 	}

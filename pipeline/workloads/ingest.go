@@ -70,6 +70,7 @@ type ingestion struct {
 	again    map[string]int32 // numbers of the sources whose records are damaged, by digest
 	next     int32            // number of the next new source
 	renewed  bool             // a source has another ETag than before, and the same content
+	copies   []Source         // objects that have the content of a source
 	changed  []string         // notes about objects that have other content than before
 }
 

@@ -42,9 +42,10 @@ func (s *Source) object() Object { return Object{URL: s.File, Bytes: s.FileBytes
 // isObject reports whether a source is in an object store.
 func (s *Source) isObject() bool { return s.ETag != "" }
 
-// isSameObject reports whether two sources are the same object with the same content.
-func (s *Source) isSameObject(other Source) bool {
-	return s.isObject() && s.File == other.File && s.ETag == other.ETag && s.FileBytes == other.FileBytes
+// isSameObject reports whether an object is a source of a workload or one of its copies, unchanged since it
+// was read.
+func (s *Source) isSameObject(of Source) bool {
+	return s.isObject() && (s.object() == of.object() || slices.Contains(of.Copies, s.object()))
 }
 
 // identity identifies a source among those of all workloads. Files are identified by their content. Objects
@@ -223,7 +224,7 @@ func (in *ingestion) addCopy(ctx context.Context, ingester *ingest.Ingester, o *
 	}
 	if in.known[o.Digest] {
 		in.report.KnownFiles++
-		in.renew(o)
+		in.recognize(o)
 		return false, nil
 	}
 	o.N = in.number(o.Digest)
@@ -239,14 +240,31 @@ func (in *ingestion) addCopy(ctx context.Context, ingester *ingest.Ingester, o *
 	return true, nil
 }
 
-// renew adopts the ETag of an object that was rewritten with the same content.
-func (in *ingestion) renew(o *Source) {
+// recognize records an object that was read and has the content of a source, so that it is not copied
+// again. A source that was rewritten gets the new ETag. Another object becomes a copy of its source.
+func (in *ingestion) recognize(o *Source) {
 	for i := range in.state.Sources {
 		s := &in.state.Sources[i]
 		if s.File == o.File && s.Digest == o.Digest {
 			s.ETag = o.ETag
 			s.FileBytes = o.FileBytes
 			in.renewed = true
+			return
+		}
+	}
+	in.copies = append(in.copies, *o)
+}
+
+// recordCopies adds the copies that this call has found to their sources.
+func (in *ingestion) recordCopies() {
+	for i := range in.copies {
+		found := &in.copies[i]
+		for k := range in.state.Sources {
+			s := &in.state.Sources[k]
+			if s.Digest == found.Digest {
+				s.Copies = slices.DeleteFunc(s.Copies, func(c Object) bool { return c.URL == found.File })
+				s.Copies = append(s.Copies, found.object())
+			}
 		}
 	}
 }

@@ -201,6 +201,27 @@ func TestKnownObjectsAreNotCopied(t *testing.T) {
 	}
 }
 
+// An object with the content of a source, such as a log that was uploaded twice under different keys, adds no
+// rows. If it were not remembered, it would be copied again every night.
+func TestCopiesOfObjectsAreRemembered(t *testing.T) {
+	d, b := newBucket(t, 2)
+	content, err := os.ReadFile(d.path("bucket/day1.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write(t, "bucket/twin-of-new.log", string(content))
+	flows := d.ingestObjects(t, b).Flows
+	d.write(t, "bucket/twin-of-old.log", string(content))
+	for night, want := range [][]string{{"twin-of-old.log"}, nil} {
+		b.take()
+		r := d.ingestObjects(t, b)
+		copied := b.take()
+		if !slices.Equal(copied, want) || r.Flows != flows || r.HeldFiles != 2 {
+			t.Errorf("night %d: copied %v, want %v; report %+v", night, copied, want, r)
+		}
+	}
+}
+
 // If an object was replaced, its rows count in addition to those of its earlier content, so there is a
 // warning. If it was rewritten with the same content, its new ETag is known from then on.
 func TestChangedObjectsAreNamed(t *testing.T) {

@@ -70,6 +70,8 @@ type Source struct {
 	// FileBytes is the size as it is stored; 0: unknown. ETag is empty for files that are no objects.
 	FileBytes int64  `json:"file_bytes,omitempty"`
 	ETag      string `json:"etag,omitempty"`
+	// Copies are other objects with the same content. Their rows were not added again.
+	Copies []Object `json:"copies,omitempty"`
 	ingest.FileStats
 	Files []lake.DataFile `json:"files"` // files of records and, if there are any, of rejects
 

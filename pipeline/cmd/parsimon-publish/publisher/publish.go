@@ -68,7 +68,7 @@ func (p *Publisher) Publish(ctx context.Context, ids []lake.ScenarioID) ([]Chang
 	}
 	for i, t := range p.Tables {
 		if i == scenarios {
-			if err := p.writeBundles(ctx, ids); err != nil {
+			if err := p.writeInputs(ctx, ids); err != nil {
 				return changes[:i], err
 			}
 		}
@@ -80,7 +80,7 @@ func (p *Publisher) Publish(ctx context.Context, ids []lake.ScenarioID) ([]Chang
 		return changes, nil
 	}
 	removed, err := p.prune(ctx, wanted)
-	return append(changes, removed...), errors.Join(err, p.removeBundles(wanted.known))
+	return append(changes, removed...), errors.Join(err, p.removeInputs(wanted.known))
 }
 
 // prune removes scenarios that the lake does not have from the tables that this call does not publish.

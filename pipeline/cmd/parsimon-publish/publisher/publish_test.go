@@ -80,7 +80,7 @@ func fill(t *testing.T, dir string, id lake.ScenarioID, rows int) *lake.Lake {
 }
 
 // publisherTo returns a publisher of a lake to a directory.
-func publisherTo(t *testing.T, l *lake.Lake, dir string) *Publisher {
+func publisherTo(t testing.TB, l *lake.Lake, dir string) *Publisher {
 	t.Helper()
 	s, err := store.Open(t.Context(), dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func publisherTo(t *testing.T, l *lake.Lake, dir string) *Publisher {
 	return p
 }
 
-func publishAll(t *testing.T, p *Publisher, ids ...lake.ScenarioID) []Change {
+func publishAll(t testing.TB, p *Publisher, ids ...lake.ScenarioID) []Change {
 	t.Helper()
 	changes, err := p.Publish(t.Context(), ids)
 	if err != nil {
@@ -100,7 +100,7 @@ func publishAll(t *testing.T, p *Publisher, ids ...lake.ScenarioID) []Change {
 	return changes
 }
 
-// bringAll brings all tables of a publisher, without the bundles for pull, which need a scenario file.
+// bringAll brings all tables of a publisher, without the Inputs for pull, which need a scenario file.
 func bringAll(t *testing.T, p *Publisher, ids ...lake.ScenarioID) {
 	t.Helper()
 	want, err := p.wanted(ids)

@@ -25,109 +25,109 @@ import (
 // scenarios from it. asked is the id or the name of the scenario. It returns the id. A lake that has the
 // scenario stays as it is.
 func (p *Publisher) Pull(ctx context.Context, asked string, wait time.Duration) (lake.ScenarioID, error) {
-	b, err := p.findBundle(asked)
+	in, err := p.findInput(asked)
 	if err != nil {
 		return "", err
 	}
-	if err := b.check(); err != nil {
-		return "", fmt.Errorf("%s: %w", p.bundlePath(b.Scenario), err)
+	if err := in.check(); err != nil {
+		return "", fmt.Errorf("%s: %w", p.inputPath(in.Scenario), err)
 	}
-	at := lake.Of(b.Scenario)
+	at := lake.Of(in.Scenario)
 	s, err := lake.Waiting(ctx, wait, func() (*lake.Session, error) { return p.Lake.Lock(ctx, at) })
 	if err != nil {
 		return "", err
 	}
 	defer s.Close()
 	if _, found, err := s.ReadManifest(at); err != nil || found {
-		return b.Scenario, err
+		return in.Scenario, err
 	}
-	copies, err := p.copies(ctx, b.Scenario)
+	copies, err := p.copies(ctx, in.Scenario)
 	if err != nil {
 		return "", err
 	}
 	var files []lake.DataFile
-	for _, d := range b.Files {
+	for _, d := range in.Files {
 		pulled, err := p.pullFile(ctx, s, d, copies)
 		if err != nil {
 			return "", errors.Join(err, s.RemoveUncommitted(at))
 		}
 		files = append(files, pulled)
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.State)) {
-		if err := s.WriteStateDurably(at.StatePath(strings.Split(name, "/")...), b.State[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(in.State)) {
+		if err := s.WriteStateDurably(at.StatePath(strings.Split(name, "/")...), in.State[name]); err != nil {
 			return "", errors.Join(err, s.RemoveUncommitted(at))
 		}
 	}
-	return b.Scenario, s.Commit(at, files)
+	return in.Scenario, s.Commit(at, files)
 }
 
-// findBundle reads the bundle of a scenario. If several scenarios have the name, it is an error.
-func (p *Publisher) findBundle(asked string) (b Bundle, err error) {
+// findInput reads the Input of a scenario. If several scenarios have the name, it is an error.
+func (p *Publisher) findInput(asked string) (in Input, err error) {
 	if id, err := lake.ParseScenarioID(asked); err == nil {
-		b, err = p.readBundle(p.bundlePath(id))
+		in, err = p.readInput(p.inputPath(id))
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return b, err
+			return in, err
 		}
 	}
-	var found []Bundle
+	var found []Input
 	err = p.Store.List(p.Store.Root+"/_parsimon", func(file string) error {
-		b, err := p.readBundle(p.Store.Root + "/_parsimon/" + path.Base(file))
-		if err == nil && b.Name == asked {
-			found = append(found, b)
+		in, err := p.readInput(p.Store.Root + "/_parsimon/" + path.Base(file))
+		if err == nil && in.Name == asked {
+			found = append(found, in)
 		}
 		return err
 	})
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return b, err
+		return in, err
 	case len(found) == 0:
-		return b, fmt.Errorf("%s has no scenario %q that can be pulled: parsimon publish --flows makes them so",
+		return in, fmt.Errorf("%s has no scenario %q that can be pulled: parsimon publish --flows makes them so",
 			p.Store.Root, asked)
 	case len(found) > 1:
-		return b, fmt.Errorf("%d scenarios of %s have the name %q: give the id, such as %s", len(found),
+		return in, fmt.Errorf("%d scenarios of %s have the name %q: give the id, such as %s", len(found),
 			p.Store.Root, asked, found[0].Scenario)
 	}
 	return found[0], nil
 }
 
-func (p *Publisher) readBundle(path string) (b Bundle, err error) {
+func (p *Publisher) readInput(path string) (in Input, err error) {
 	content, err := p.Store.Read(path)
 	if err != nil {
-		return b, err
+		return in, err
 	}
-	if err := json.Unmarshal(content, &b); err != nil {
-		return b, fmt.Errorf("%s: %w", path, err)
+	if err := json.Unmarshal(content, &in); err != nil {
+		return in, fmt.Errorf("%s: %w", path, err)
 	}
-	return b, nil
+	return in, nil
 }
 
-// statePattern are the paths of the state files that a bundle may have.
+// statePattern are the paths of the state files that an Input may have.
 var statePattern = regexp.MustCompile(`^(spec\.json|generate/(plan|task-[0-9]{5})\.json)$`)
 
-// filePattern are the names of the data files that a bundle may have.
+// filePattern are the names of the data files that an Input may have.
 var filePattern = regexp.MustCompile(`^part-[0-9]{5}(~[0-9]+)?\.parquet$`)
 
-// check returns an error if a bundle is not one of this program and version. Its content is not trusted.
-func (b Bundle) check() error {
-	if b.SchemaVersion != schema.Version {
-		return fmt.Errorf("it has schema version %d, and this program reads version %d", b.SchemaVersion,
+// check returns an error if an Input is not one of this program and version. Its content is not trusted.
+func (in Input) check() error {
+	if in.SchemaVersion != schema.Version {
+		return fmt.Errorf("it has schema version %d, and this program reads version %d", in.SchemaVersion,
 			schema.Version)
 	}
-	if _, err := lake.ParseScenarioID(string(b.Scenario)); err != nil {
+	if _, err := lake.ParseScenarioID(string(in.Scenario)); err != nil {
 		return err
 	}
-	for name := range b.State {
+	for name := range in.State {
 		if !statePattern.MatchString(name) {
 			return fmt.Errorf("it has a state file %q", name)
 		}
 	}
-	for _, f := range b.Files {
+	for _, f := range in.Files {
 		t, err := f.Table()
 		if err != nil {
 			return err
 		}
 		dir, name := path.Split(f.Path)
-		if !inputs[t.Name] || dir != lake.Of(b.Scenario).Dir(t)+"/" || !filePattern.MatchString(name) {
+		if !inputTables[t.Name] || dir != lake.Of(in.Scenario).Dir(t)+"/" || !filePattern.MatchString(name) {
 			return fmt.Errorf("it names file %q", f.Path)
 		}
 	}
@@ -137,7 +137,7 @@ func (b Bundle) check() error {
 // copies returns the paths of the published copies of a scenario's input, by table and name.
 func (p *Publisher) copies(ctx context.Context, id lake.ScenarioID) (map[string]string, error) {
 	paths := map[string]string{}
-	for name := range inputs {
+	for name := range inputTables {
 		now, err := p.Catalog.LoadTable(ctx, store.Identify(name))
 		if errors.Is(err, catalog.ErrNoSuchTable) {
 			continue

@@ -50,7 +50,7 @@ const (
 )
 
 // Start starts a server, and sets the environment variables with which AWS clients find it. The test ends it.
-func Start(t *testing.T) *Server {
+func Start(t testing.TB) *Server {
 	t.Helper()
 	program := os.Getenv(Program)
 	if program == "" {
@@ -146,7 +146,7 @@ func (s *Server) Write(t *testing.T, key, content string) {
 	}
 }
 
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -157,7 +157,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // await waits until a server accepts connections.
-func await(t *testing.T, address string) {
+func await(t testing.TB, address string) {
 	t.Helper()
 	for range 200 {
 		c, err := net.Dial("tcp", address)

@@ -16,11 +16,11 @@ import (
 	"parsimon/schema"
 )
 
-// A Bundle has the data that Pull needs of a scenario besides the files of the tables. It is an object of the
-// store:
+// An Input describes the input of a published scenario: the data that Pull needs besides the files of the
+// tables. It is an object of the store:
 //
 //	ROOT/_parsimon/scenario=ID.json
-type Bundle struct {
+type Input struct {
 	SchemaVersion int             `json:"schema_version"`
 	Scenario      lake.ScenarioID `json:"scenario"`
 	Name          string          `json:"name"`
@@ -33,32 +33,32 @@ type Bundle struct {
 // generateStage is the stage that writes the topology and the flows of a scenario.
 const generateStage = "generate"
 
-func (p *Publisher) bundlePath(id lake.ScenarioID) string {
+func (p *Publisher) inputPath(id lake.ScenarioID) string {
 	return p.Store.Root + "/_parsimon/scenario=" + string(id) + ".json"
 }
 
-// writeBundles writes the bundles of scenarios, if the flows are published and a bundle has changed.
-func (p *Publisher) writeBundles(ctx context.Context, ids []lake.ScenarioID) error {
+// writeInputs writes the Input of each scenario, if the flows are published and the Input has changed.
+func (p *Publisher) writeInputs(ctx context.Context, ids []lake.ScenarioID) error {
 	if !p.has(schema.Flows) {
 		return nil
 	}
 	for _, id := range ids {
-		b, err := p.bundle(id)
+		in, err := p.input(id)
 		if err != nil {
 			return fmt.Errorf("scenario %s: %w", id, err)
 		}
-		content, err := json.MarshalIndent(b, "", " ")
+		content, err := json.MarshalIndent(in, "", " ")
 		if err != nil {
 			return err
 		}
-		old, err := p.Store.Read(p.bundlePath(id))
+		old, err := p.Store.Read(p.inputPath(id))
 		if err == nil && bytes.Equal(old, content) {
 			continue
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		err = p.Store.Put(ctx, p.bundlePath(id), func(w io.Writer) error {
+		err = p.Store.Put(ctx, p.inputPath(id), func(w io.Writer) error {
 			_, err := w.Write(content)
 			return err
 		})
@@ -79,30 +79,30 @@ func (p *Publisher) has(t schema.Table) bool {
 	return false
 }
 
-// bundle makes the bundle of a scenario.
-func (p *Publisher) bundle(id lake.ScenarioID) (b Bundle, err error) {
+// input describes the input of a scenario.
+func (p *Publisher) input(id lake.ScenarioID) (in Input, err error) {
 	spec, err := pipeline.ReadSpec(p.Lake, id)
 	if err != nil {
-		return b, err
+		return in, err
 	}
-	b = Bundle{SchemaVersion: schema.Version, Scenario: id, Name: spec.Name, State: map[string]json.RawMessage{}}
+	in = Input{SchemaVersion: schema.Version, Scenario: id, Name: spec.Name, State: map[string]json.RawMessage{}}
 	at := lake.Of(id)
 	m, _, err := p.Lake.ReadManifest(at)
 	if err != nil {
-		return b, err
+		return in, err
 	}
 	for _, f := range m.Files {
 		t, err := f.Table()
 		if err != nil {
-			return b, err
+			return in, err
 		}
-		if p.has(t) && inputs[t.Name] {
-			b.Files = append(b.Files, f)
+		if p.has(t) && inputTables[t.Name] {
+			in.Files = append(in.Files, f)
 		}
 	}
 	names, err := p.Lake.StateFiles(at.StatePath(generateStage))
 	if err != nil {
-		return b, err
+		return in, err
 	}
 	paths := []string{path.Base(at.SpecPath())}
 	for name := range names {
@@ -112,23 +112,23 @@ func (p *Publisher) bundle(id lake.ScenarioID) (b Bundle, err error) {
 		var state json.RawMessage
 		found, err := p.Lake.ReadState(at.StatePath(strings.Split(name, "/")...), &state)
 		if err != nil {
-			return b, err
+			return in, err
 		}
 		if found {
-			b.State[name] = state
+			in.State[name] = state
 		}
 	}
-	return b, nil
+	return in, nil
 }
 
-// inputs are the tables that stage generate writes.
-var inputs = map[string]bool{
+// inputTables are the tables that stage generate writes.
+var inputTables = map[string]bool{
 	schema.Scenarios.Name: true, schema.Nodes.Name: true, schema.Links.Name: true, schema.Flows.Name: true,
 	schema.Dependencies.Name: true, schema.JobFlows.Name: true, schema.Rejects.Name: true,
 }
 
-// removeBundles removes the bundles of scenarios that the lake does not have.
-func (p *Publisher) removeBundles(known map[string]bool) error {
+// removeInputs removes the Input of each scenario that the lake does not have.
+func (p *Publisher) removeInputs(known map[string]bool) error {
 	dir := p.Store.Root + "/_parsimon"
 	var old []string
 	err := p.Store.List(dir, func(file string) error {
