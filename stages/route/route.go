@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"parsimon/schema"
@@ -87,7 +88,8 @@ func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error
 var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
 
 // A chunk has the flows of a Chunk and their hops. Both are stored as rows instead of columns. The hops of a
-// link belong to flows all over the chunk, and reading a row takes one or two cache lines instead of five.
+// link belong to flows all over the chunk, and reading a row takes one or two cache lines instead of five. Only
+// their numbers are sorted by link, so that the order fits into the second-level cache.
 type chunk struct {
 	model     *step.Model
 	simulated bool // flows will be simulated, so they must not be too large
@@ -95,10 +97,13 @@ type chunk struct {
 
 	links []chunkLink // by link id
 	flows []chunkFlow
-	paths []int32    // links of all paths, flow by flow
-	hops  []chunkHop // sorted by link and flow
+	hops  []chunkHop // flow by flow, in the order of the path
+	order []int32    // indexes of hops, by link and flow
 
-	batchFlows []chunkFlow // by hop of a batch
+	path       []int32     // of the current flow
+	bps        []int64     // bandwidths of its links
+	batchHops  []chunkHop  // of a batch that is written
+	batchFlows []chunkFlow // by hop of the batch
 	out        []tables.Hop
 }
 
@@ -106,11 +111,10 @@ type chunk struct {
 type chunkLink struct {
 	delayNS int64
 	// Transmission times of a full packet, and of its ACK on the reverse link.
-	sendNS  int64
-	bps     int64
-	load    LinkLoad
-	sentNS  int64 // when it has sent all flows so far, if it does nothing else
-	nextHop int   // index of its next hop in chunk.hops
+	sendNS int64
+	bps    int64
+	load   LinkLoad
+	sentNS int64 // when it has sent all flows so far, if it does nothing else
 }
 
 type chunkFlow struct {
@@ -130,7 +134,7 @@ type chunkHop struct {
 
 func (c *chunk) reset(n *topology.Network, p *simkernel.Params) {
 	c.flows = c.flows[:0]
-	c.paths = c.paths[:0]
+	c.hops = c.hops[:0]
 	c.links = columns.Resize(c.links, len(n.Links))
 	for id, l := range n.Links {
 		c.links[id] = chunkLink{delayNS: l.DelayNS, sendNS: sendAndAckNS(p, n, l), bps: l.BandwidthBps}
@@ -160,19 +164,39 @@ func (c *chunk) add(of *Flow) error {
 		return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of "+
 			"one flow: leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
 	}
-	before := len(c.paths)
-	paths, err := c.model.Router.Path(f.Connection, f.Src, f.Dst, c.paths)
-	c.paths = paths
+	path, err := c.model.Router.Path(f.Connection, f.Src, f.Dst, c.path[:0])
+	c.path = path
 	if err != nil {
 		if c.model.Unreachable == step.RefuseUnreachable || !IsUnreachable(err) {
 			return err
 		}
 		c.stats.Unreachable++
 	}
-	c.load(&f, paths[before:], packets)
+	c.load(&f, path, packets)
+	if c.simulated {
+		c.addHops(path)
+	}
 	c.flows = append(columns.Grow(c.flows, 1), f)
-	c.stats.PacketHops += int64(len(paths)-before) * packets
+	c.stats.PacketHops += int64(len(path)) * packets
 	return nil
+}
+
+// addHops adds the hops of the next flow.
+func (c *chunk) addHops(path []int32) {
+	c.bps = c.bps[:0]
+	for _, id := range path {
+		c.bps = append(c.bps, c.links[id].bps)
+	}
+	c.hops = columns.Grow(c.hops, len(path))
+	h := chunkHop{flow: int32(len(c.flows))}
+	for hop, id := range path {
+		h.link = id
+		h.hop = int16(hop)
+		h.upBps, h.downBps = slowestLinks(c.bps, hop)
+		h.betweenPS = betweenPS(c.bps, hop)
+		c.hops = append(c.hops, h)
+		h.delayToNS += c.links[id].delayNS
+	}
 }
 
 // load adds a flow to the loads of the links of its path.
@@ -197,35 +221,20 @@ func (c *chunk) load(f *chunkFlow, path []int32, packets int64) {
 	}
 }
 
-// sortByLink sorts the hops by link with a counting sort: a link has as many hops as flows. The sort is
+// sortByLink orders the hops by link with a counting sort: a link has as many hops as flows. The sort is
 // stable, so the hops of a link stay in the order of their flows.
 func (c *chunk) sortByLink() {
-	at := 0
+	next := make([]int32, len(c.links)) // by link: place of its next hop
+	at := int32(0)
 	for id := range c.links {
-		c.links[id].nextHop = at
-		at += int(c.links[id].load.Flows)
+		next[id] = at
+		at += int32(c.links[id].load.Flows)
 	}
-	c.hops = columns.Resize(c.hops, at)
-	paths := c.paths
-	var bps []int64 // by hop of the path
-	for i := range c.flows {
-		path := paths[:c.flows[i].hops]
-		paths = paths[len(path):]
-		bps = bps[:0]
-		for _, id := range path {
-			bps = append(bps, c.links[id].bps)
-		}
-		h := chunkHop{flow: int32(i)}
-		for hop, id := range path {
-			l := &c.links[id]
-			h.link = id
-			h.hop = int16(hop)
-			h.upBps, h.downBps = slowestLinks(bps, hop)
-			h.betweenPS = betweenPS(bps, hop)
-			c.hops[l.nextHop] = h
-			l.nextHop++
-			h.delayToNS += l.delayNS
-		}
+	c.order = columns.Resize(c.order, len(c.hops))
+	for i := range c.hops {
+		link := c.hops[i].link
+		c.order[next[link]] = int32(i)
+		next[link]++
 	}
 }
 
@@ -236,19 +245,22 @@ func IsUnreachable(err error) bool {
 }
 
 func (c *chunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink) error {
-	for lo := 0; lo < len(c.hops); lo += tables.SmallBatch {
+	for rows := range slices.Chunk(c.order, tables.SmallBatch) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rows := c.hops[lo:min(lo+tables.SmallBatch, len(c.hops))]
 		c.out = c.out[:0]
-		// A loop that does nothing else allows the processor to fetch many flows at the same time.
-		c.batchFlows = columns.Resize(c.batchFlows, len(rows))
-		for k := range rows {
-			c.batchFlows[k] = c.flows[rows[k].flow]
+		// Loops that do nothing else allow the processor to fetch many hops and flows at the same time.
+		c.batchHops = columns.Resize(c.batchHops, len(rows))
+		for k, i := range rows {
+			c.batchHops[k] = c.hops[i]
 		}
-		for k := range rows {
-			h := &rows[k]
+		c.batchFlows = columns.Resize(c.batchFlows, len(rows))
+		for k := range c.batchHops {
+			c.batchFlows[k] = c.flows[c.batchHops[k].flow]
+		}
+		for k := range c.batchHops {
+			h := &c.batchHops[k]
 			f := &c.batchFlows[k]
 			at := tables.FlowAtHop{
 				LinkID: h.link, FlowRow: firstRow + int64(h.flow), FlowID: f.ID, Hop: h.hop, Hops: f.hops,
