@@ -91,6 +91,11 @@ func ReadBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 		if len(blocks) == cap(blocks) {
 			blocks = columns.Grow(blocks, min(blockPiece, len(b))) // a block takes at least one byte
 		}
+		if b[0] == 0 { // more than half of the blocks
+			blocks = append(blocks, simkernel.Block{})
+			b = b[1:]
+			continue
+		}
 		var x simkernel.Block
 		head := number(math.MaxInt32<<3 | 7)
 		x.WaitNS = int32(head >> 3)
