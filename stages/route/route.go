@@ -88,8 +88,8 @@ func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error
 var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
 
 // A chunk has the flows of a Chunk and their hops. Both are stored as rows instead of columns. The hops of a
-// link belong to flows all over the chunk, and reading a row takes one or two cache lines instead of five. Only
-// their numbers are sorted by link, so that the order fits into the second-level cache.
+// link belong to flows all over the chunk, and reading a row takes one or two cache lines instead of five.
+// Only their numbers are sorted by link, so that the order fits into the second-level cache.
 type chunk struct {
 	model     *step.Model
 	simulated bool // flows will be simulated, so they must not be too large
