@@ -30,7 +30,7 @@ type ingested struct {
 // ingestedFlows returns the source of the flows of an ingested workload. Long connections of flow logs are
 // divided into flows (package traffic).
 func (m *Model) ingestedFlows(of ingested) *source {
-	s := &source{}
+	s := &source{ingested: &of}
 	s.write = func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (*Generated, error) {
 		// Meanwhile, an ingest that adds to the workload keeps its old files.
 		defer m.Lake.LockForReading().Close()
@@ -41,7 +41,7 @@ func (m *Model) ingestedFlows(of ingested) *source {
 		stats := &Generated{}
 		divided := &traffic.Divided{}
 		if of.workload.Profiles {
-			divided, err = of.writeDivided(ctx, t, files, state, out)
+			divided, err = of.writeDivided(ctx, t, dividedFiles{files, state, 0}, out)
 		}
 		if err == nil && len(divided.Groups) == 0 {
 			err = of.writeWhole(ctx, files, state.Merge.Chunks, out)
@@ -90,12 +90,20 @@ func (in *ingested) writeWhole(
 	return copyBatches(ctx, in.Lake.Read(schema.Flows, files, starts), out)
 }
 
+// dividedFiles are the files of a workload whose connections are divided, and the factor of the message sizes
+// that no rule states; 0: 1.
+type dividedFiles struct {
+	flows      []lake.DataFile
+	state      *workloads.State
+	sizeFactor float64
+}
+
 // writeDivided writes the flows of which some are parts of connections. If no connection is divided, it
 // writes nothing.
 func (in *ingested) writeDivided(
-	ctx context.Context, t *engine.Attempt, files []lake.DataFile, state *workloads.State, out *lake.FlowWriter,
+	ctx context.Context, t *engine.Attempt, of dividedFiles, out schema.Sink,
 ) (divided *traffic.Divided, err error) {
-	intervals, err := state.IntervalFiles(in.Lake)
+	intervals, err := of.state.IntervalFiles(in.Lake)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +116,9 @@ func (in *ingested) writeDivided(
 		return nil, err
 	}
 	input := traffic.Input{
-		Flows: ScanFiles(in.Lake, files), Intervals: ScanFiles(in.Lake, intervals), Network: in.Network,
+		Flows: ScanFiles(in.Lake, of.flows), Intervals: ScanFiles(in.Lake, intervals), Network: in.Network,
 		Rules: in.rules, FromNS: in.fromNS, ToNS: in.toNS, Dir: dir,
+		SizeFactor: of.sizeFactor,
 	}
 	divided, err = traffic.Divide(ctx, db, input)
 	err = errors.Join(err, db.Close())

@@ -26,6 +26,7 @@ import (
 
 // A source provides the flows of a scenario.
 type source struct {
+	ingested *ingested // set for the flows of an ingested workload
 	// reads are the tables of other scenarios that contain the flows.
 	reads []engine.Output
 	// write writes the flows in start order, and the rejects if there are any. The returned Generated need

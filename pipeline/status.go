@@ -144,6 +144,10 @@ func begunStages(l *lake.Lake, model *Model) (all []*engine.Stage, estimated boo
 	b := &begun{lake: l, model: model, seen: map[string]bool{}}
 	b.addCommon(stored)
 	for _, v := range stored {
+		sizes := MessageSizesStage(model.ID(), v)
+		if sizes.Begun(l) {
+			b.add(sizes)
+		}
 		if v.Sampled() {
 			s := CombineStage(model.ID(), v)
 			b.add(s)

@@ -11,12 +11,13 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/stages/estimators"
 	"parsimon/stages/tables"
 )
 
 // DeriveWindows opens the scenario that consists of some windows of a scenario of the lake, for an estimate.
-// Commands do not list it, and it is removed together with the scenario that it was made from. The variant of
-// base is that of the whole network.
+// Commands do not list it, and it is removed together with the scenario that it was made from. Its packets
+// are simulated for every variant of base.
 func DeriveWindows(
 	ctx context.Context, base *Estimation, w windows.Selection, o Settings,
 ) (*Estimation, error) {
@@ -42,16 +43,20 @@ func DeriveWindows(
 	}
 	model := &Model{base.Lake, spec, base.Network, base.Router, base.waits}
 	model.limit(0)
-	if err := model.check(base.variant, o); err != nil {
+	packets := Variant{Estimator: estimators.Exact}
+	if err := model.check(packets, o); err != nil {
 		return nil, err
 	}
 	o.Base = base.ID()
 	o.Ephemeral = true
-	e, err := newEstimation(ctx, model, base.variant, o)
+	e, err := newEstimation(ctx, model, packets, o)
 	if err != nil {
 		return nil, err
 	}
 	e.source = model.windowFlows(base.ID(), w)
+	if w.SizeFactor > 0 && w.SizeFactor != 1 {
+		e.source = base.source.ingested.windowFlows(model, w)
+	}
 	return e, nil
 }
 

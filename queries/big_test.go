@@ -66,6 +66,9 @@ func makeBigLake(t testing.TB, n int) string {
 		`SELECT i, i // 100, 2.0, 0, 1, 'service ' || (i % 3), 'net ' || (i % 2), 1000 + i, i * 2500, 1000, 2000, 2.0 FROM range(6400) AS r(i)`)
 	writePart(t, db, lake, "intervals", "scenario=big/variant=own",
 		`SELECT NULL, NULL, 'all', q, 128, 2.0, 1.5, 2.5, '', 1.6, 2.4, 0.1 FROM (VALUES (0.5), (0.99)) AS r(q)`)
+	writePart(t, db, lake, "message_sizes", "scenario=big/variant=own",
+		`SELECT 'service ' || i, f, 16000, 16, 0.1, 5000, 2.0, 0.5, 0.25, 0.75
+		FROM range(64) AS r(i), (VALUES (0.25), (1.0), (3.0)) AS v(f)`)
 	writePart(t, db, lake, "links", "scenario=big",
 		`SELECT i, i % 257, (i + 1) % 257, 10000000000, 1000, 'x-y', false, NULL, NULL FROM range(513) AS r(i)`)
 	writePart(t, db, lake, "scenarios", "scenario=big",

@@ -4,6 +4,10 @@ package queries
 const logAgainstRun = "scenario,variant,link_id,link,tier,place,from_ns,to_ns,time_s,log_gbps,simulated_gbps," +
 	"counted_gbps,earlier_share,misplaced_share"
 
+// messageSizeEffect are the columns of question message_size_effect.
+const messageSizeEffect = "scenario,variant,service,message_bytes,p99_slowdown,p99_third,p99_third_lo," +
+	"p99_third_hi,p99_triple,p99_triple_lo,p99_triple_hi,p99_low,p99_high,windows,windows_share,few"
+
 // chartAnswers are known answers of the questions with charts.
 var chartAnswers = []knownAnswer{
 	// 1,000 bytes in 100 ns are 80 Gbps. Link 0 has 1,000 of 2,000 bytes too many, link 2 has 100 of 400 too
@@ -16,6 +20,10 @@ aaa,own,2,t0 → s0,tor-spine,2,10,110,0,32,24,40,0,0.25`},
 aaa,own,2,t0 → s0,tor-spine,2,10,110,0,32,24,40,0,0.25`},
 	{"log_against_run", map[string]string{"links": "1", "slots": "1"}, logAgainstRun + `
 aaa,own,0,h0 → t0,host-tor,1,10,210,0,80,120,,0.25,0.5`},
+	// p99 of all flows is 9 in table intervals. That of web is known from the windows only.
+	{"message_size_effect", nil, messageSizeEffect + `
+aaa,own,web,48,8,8,8,8,10,8,12,8,10,2,0.5,true
+aaa,own,,,9,6.75,4.5,9,13.5,11.25,15.75,6.75,13.5,2,0.5,false`},
 	// The link with the highest load is 4. The last flow starts 150 ms less one ns after the first.
 	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
 aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},

@@ -21,6 +21,7 @@ type addition struct {
 //	version 18   flows that are parts of connections, or only load links; delays of link cases
 //	version 19   folders workload_…, derived columns, variants as values
 //	version 20   sizes and ETags of source files; table validation_links
+//	version 21   table message_sizes
 var added = map[string]map[string]addition{
 	Workloads.Name:        {"second_directions": {16, ""}, "file_bytes": {20, ""}, "etag": {20, ""}},
 	Rejects.Name:          {"reverse": {16, ""}},

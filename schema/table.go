@@ -23,7 +23,7 @@ import (
 
 // Version is the version of the tables and manifests of a lake. It is raised whenever a column is added or
 // removed, or changes its name, type or meaning. The metadata of every Parquet file has it.
-const Version = 20
+const Version = 21
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
 const (
@@ -217,7 +217,7 @@ func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats,
 		LinkClasses, LinkSlots, HopDelays, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
-		CaseSlowdowns, HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns,
+		CaseSlowdowns, HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns, MessageSizes,
 		ExactFCTs, ExactHops, Validations, ValidationLinks, Workloads, Records, WorkloadIntervals,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,
 	}

@@ -170,6 +170,28 @@ var (
 	}
 )
 
+// MessageSizes is a table of an estimate of a flow log.
+var MessageSizes = Table{
+	Name: "message_sizes",
+	Doc: "How p99 of slowdown depends on message sizes that are assumed because no rule states them " +
+		"(--traffic). The same windows of time are simulated packet by packet with the assumed sizes, with a " +
+		"third of them and with three times them. Empty unless the run assumes sizes.",
+	Grain: "group of flows × factor", Key: []string{"service", "factor"}, Sort: []string{}, Variant: true,
+	Columns: []Column{
+		{"service", str, true, "", "service of the flows; null for the flows of all services"},
+		{"factor", f64, false, "", "factor of all assumed sizes: 1/3, 1 or 3"},
+		{"message_bytes", i64, true, "bytes",
+			"message size of the service; null if it is not assumed, or for all services"},
+		{"windows", i32, false, "", "number of windows"},
+		{"windows_share", f64, false, "", "share of the flows that start in the windows, with factor 1"},
+		{"flows", i64, false, "", "number of flows that start in the windows"},
+		{"p99_windows", f64, false, "", "p99 of slowdown of these flows"},
+		{"change", f64, false, "", "p99_windows relative to that with factor 1, less 1"},
+		{"change_lo", f64, false, "", "lower bound of the 95% interval of change, for other windows"},
+		{"change_hi", f64, false, "", "upper bound"},
+	},
+}
+
 // Tables of the whole-network simulation and of its comparison with estimates. The variant of exact_fcts and
 // exact_hops is "exact".
 var (

@@ -29,19 +29,36 @@ type histograms map[Key]*histogram
 
 // estimate estimates slots, unless the lake already has their estimate.
 func (s *sampler) estimate(ctx context.Context, slots []int, warmupNS int64) (*round, error) {
-	spans := names.Of(slots, func(n int) [2]int64 {
-		return [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS}
-	})
-	selection := windows.Selection{
-		Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS, LongestBytes: s.index.longestBytes,
-	}
-	settings := s.base.Settings
-	settings.Log = settings.Log.Level(zerolog.WarnLevel)
-	run, err := pipeline.DeriveWindows(ctx, s.base, selection, settings)
+	selection := s.selection(slots, warmupNS)
+	run, err := s.derive(ctx, selection)
 	if err != nil {
 		return nil, err
 	}
 	defer run.Close()
+	return s.simulate(ctx, slots, selection, run)
+}
+
+// selection returns the selection of slots.
+func (s *sampler) selection(slots []int, warmupNS int64) windows.Selection {
+	spans := names.Of(slots, func(n int) [2]int64 {
+		return [2]int64{s.index.slots[n].FromNS, s.index.slots[n].ToNS}
+	})
+	return windows.Selection{
+		Spans: spans, WarmupNS: warmupNS, CooldownNS: cooldown * warmupNS, LongestBytes: s.index.longestBytes,
+	}
+}
+
+// derive opens the scenario of a selection.
+func (s *sampler) derive(ctx context.Context, selection windows.Selection) (*pipeline.Estimation, error) {
+	settings := s.base.Settings
+	settings.Log = settings.Log.Level(zerolog.WarnLevel)
+	return pipeline.DeriveWindows(ctx, s.base, selection, settings)
+}
+
+// simulate estimates the scenario of a selection of slots.
+func (s *sampler) simulate(
+	ctx context.Context, slots []int, selection windows.Selection, run *pipeline.Estimation,
+) (*round, error) {
 	if err := run.Estimate(ctx); err != nil {
 		return nil, fmt.Errorf("%d windows from %d ns on: %w", len(slots), s.index.slots[slots[0]].FromNS, err)
 	}

@@ -107,6 +107,7 @@ func (r *Result) Text() *text.Answer {
 	for _, line := range r.Warnings {
 		a.Linef("warning: %s", line)
 	}
+	AddSizes(a, r.Sizes)
 	a.Linef("\nMost loaded links")
 	addRows(a, r.hottest)
 	tail := r.tail
@@ -357,6 +358,7 @@ type Result struct {
 	Services    []PercentilesResult `json:"services"` // in descending order of flows
 	Jobs        []JobResult         `json:"jobs,omitempty"`
 	Load        *LoadResult         `json:"load,omitempty"` // set for a workload that was drawn for a load
+	Sizes       []SizeResult        `json:"message_sizes,omitempty"`
 	Warnings    []string            `json:"warnings"`
 	Stages      []engine.Report     `json:"stages"`
 	Cases       linksim.Stats       `json:"link_cases"`
@@ -435,7 +437,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 		return nil, failed
 	}
 	r.Gates = verdicts
-	var wrong [6]error // the first error is returned
+	var wrong [7]error // the first error is returned
 	r.Percentiles, wrong[0] = answers[PercentilesResult](ctx, db, e, "slowdown_by_size", nil)
 	if o.Services {
 		r.Services, wrong[1] = answers[PercentilesResult](ctx, db, e, "slowdown_by_service", nil)
@@ -445,6 +447,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 	r.Jobs, wrong[2] = Jobs(ctx, db, e)
 	r.Warnings, wrong[3] = warnings(ctx, db, e)
 	r.Load, wrong[5] = load(ctx, db, e)
+	r.Sizes, wrong[6] = readSizes(ctx, db, e)
 	if o.Text {
 		wrong[4] = r.forPeople.read(ctx, db, r)
 	}

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed" // of divide.sql
@@ -16,6 +17,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/units"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
 // An Input is a part of a workload with the rules for its connections.
@@ -25,6 +27,18 @@ type Input struct {
 	Rules            Rules
 	FromNS, ToNS     int64 // of the part; ToNS is excluded
 	Dir              string
+	// SizeFactor multiplies the sizes of messages that no rule states; 0: 1.
+	SizeFactor float64
+}
+
+// sizes returns the message sizes of a service.
+func (in *Input) sizes(service string) *workload.SizeCDF {
+	rule, stated := in.Rules.of(service)
+	if stated && rule.Kind == Messages && rule.Sizes != nil {
+		return rule.Sizes
+	}
+	bytes, _ := DefaultSize(service)
+	return fixedSize(FactoredSize(bytes, cmp.Or(in.SizeFactor, 1)))
 }
 
 // Divided is a part of a workload after Divide. The files are in Input.Dir. If no connection of the part is
@@ -263,7 +277,7 @@ func (q *query) groups(ctx context.Context) (all []Group) {
 		rule, stated := q.Rules.of(g.Service)
 		switch g.Kind {
 		case Messages:
-			g.SizeBytes = q.Rules.sizes(g.Service).Mean()
+			g.SizeBytes = q.sizes(g.Service).Mean()
 			g.Burst = q.Rules.burst(g.Service)
 			_, known := DefaultSize(g.Service)
 			g.Assumed = !(known || stated && rule.Sizes != nil)

@@ -25,6 +25,7 @@ package traffic
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,6 +159,11 @@ func (r *Rule) Canonical(digest func(*workload.SizeCDF) string) string {
 	return r.Kind.String() + ":" + digest(r.Sizes) + r.burstText()
 }
 
+// FactoredSize returns a message size times a factor, to the byte.
+func FactoredSize(bytes int64, factor float64) int64 {
+	return max(1, int64(math.Round(factor*float64(bytes))))
+}
+
 // parseSize reads a size of messages. It returns the size as it is in Rule.Text, too.
 func parseSize(text string, named func(name string) (*workload.SizeCDF, error)) (
 	sizes *workload.SizeCDF, canonical string, err error,
@@ -197,14 +203,10 @@ func (r Rules) of(service string) (Rule, bool) {
 	return rule, ok
 }
 
-// sizes returns the message sizes of a service.
-func (r Rules) sizes(service string) *workload.SizeCDF {
-	rule, ok := r.of(service)
-	if ok && rule.Kind == Messages && rule.Sizes != nil {
-		return rule.Sizes
-	}
-	bytes, _ := DefaultSize(service)
-	return fixedSize(bytes)
+// Assumes reports whether the message size of a service is assumed, because no rule states it.
+func (r Rules) Assumes(service string) bool {
+	rule, stated := r.of(service)
+	return !stated || rule.Kind == Messages && rule.Sizes == nil
 }
 
 // burst returns the number of messages of a service that begin at the same time.

@@ -26,6 +26,9 @@ func (d *Divided) Write(
 	ctx context.Context, in Input, seed uint64, from Streams, out schema.Sink,
 ) error {
 	w := &writer{Input: in, seed: seed, nextID: d.nextID, out: out, texts: map[string]string{}}
+	if in.SizeFactor != 0 {
+		w.nextID += 2 * maxFlows // messages of other sizes are other flows
+	}
 	w.whole.in = from.Whole
 	w.parts.in = from.Parts
 	err := w.write(ctx)
@@ -122,7 +125,7 @@ func (w *writer) begin(p *part) {
 	i.Labels = w.labels(p.Labels)
 	switch Kind(i.Kind) {
 	case Messages:
-		i.flows = messagesOf(p, w.Rules, i.Service, w.seed)
+		i.flows = w.messagesOf(p, i.Service)
 	case Paced:
 		i.flows = piecesOf(p, w.seed)
 	default:
@@ -222,10 +225,10 @@ type messages struct {
 	start  rng.Stream
 }
 
-func messagesOf(p *part, rules Rules, service string, seed uint64) *messages {
-	m := &messages{part: p.clone(), left: p.Bytes, sizes: rules.sizes(service), burst: rules.burst(service)}
-	m.size = p.stream(seed, 0)
-	m.start = p.stream(seed, 1)
+func (w *writer) messagesOf(p *part, service string) *messages {
+	m := &messages{part: p.clone(), left: p.Bytes, sizes: w.sizes(service), burst: w.Rules.burst(service)}
+	m.size = p.stream(w.seed, 0)
+	m.start = p.stream(w.seed, 1)
 	draws := m.size
 	for left := p.Bytes; left > 0; m.count++ {
 		left -= m.sizes.Size(draws.Float64())

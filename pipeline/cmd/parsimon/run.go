@@ -131,8 +131,12 @@ func (v *runVerb) estimateWindows(ctx context.Context, run *pipeline.Estimation,
 	return v.writeWindows(v.stdout, result, result.Judge(v.gates))
 }
 
-// answer writes the results of an estimate and judges its gates.
+// answer writes the results of an estimate and judges its gates. If message sizes are assumed, it finds first
+// how much they matter.
 func (v *runVerb) answer(ctx context.Context, run *pipeline.Estimation) error {
+	if err := sampling.VaryMessageSizes(ctx, run, run.Variant().Stored()); err != nil {
+		return err
+	}
 	result, people, failed := v.results(ctx, run)
 	if result == nil {
 		return failed

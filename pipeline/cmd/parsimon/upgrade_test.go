@@ -39,6 +39,12 @@ b525fd7a1a3f47bb,flow-2,449,62320958
 2e0999ae31e92421,independent,20,3224288
 b525fd7a1a3f47bb,flow-2,449,61904177
 `},
+	{"v20", `scenario,variant,flows,fct_ns
+1094455c02fbb1e0,flow-2,300,26242307
+1094455c02fbb1e0,independent,300,33812608
+2e0999ae31e92421,independent,20,3224288
+b525fd7a1a3f47bb,flow-2,449,61904177
+`},
 }
 
 // unpack unpacks a lake of testdata/lakes, and returns its directory.

@@ -22,23 +22,32 @@ type FlowReader func(fromNS, toNS int64) schema.Batches
 func (s Scenario) WriteFlows(
 	ctx context.Context, selection Selection, read FlowReader, out schema.Sink,
 ) error {
-	slowestBps, _ := s.Model.Network.HostBps()
 	c := carrier{
 		selection: selection, parts: s.Spec.Parts, fluid: newFluid(s.Model), out: out,
 		key:       rng.New(s.Model.Seed, rng.Carried).Key(),
-		longestNS: int64(min(1e16, float64(selection.LongestBytes)*8e9/float64(slowestBps))) + 1,
+		longestNS: s.longestNS(selection),
 	}
-	var reads [][2]int64 // each part and the time before it
-	for _, p := range c.parts {
-		reads = join(reads, p[0]-carryBack*c.longestNS, p[1])
-	}
-	for _, p := range reads {
+	for _, p := range s.Reads(selection) {
 		add := func(r *workload.Row) error { return cmp.Or(ctx.Err(), c.add(*r)) }
 		if err := columns.Each(read(p[0], p[1]), add); err != nil {
 			return err
 		}
 	}
 	return errors.Join(c.begin(math.MaxInt64), c.write(math.MaxInt64))
+}
+
+// Reads returns the times of the flows that WriteFlows reads: each part and the time before it.
+func (s Scenario) Reads(selection Selection) (reads [][2]int64) {
+	for _, p := range s.Spec.Parts {
+		reads = join(reads, p[0]-carryBack*s.longestNS(selection), p[1])
+	}
+	return reads
+}
+
+// longestNS returns the time in which the slowest host sends the largest flow.
+func (s Scenario) longestNS(selection Selection) int64 {
+	slowestBps, _ := s.Model.Network.HostBps()
+	return int64(min(1e16, float64(selection.LongestBytes)*8e9/float64(slowestBps))) + 1
 }
 
 // A carrier writes the flows of the parts and carries flows over that are still active when a part begins.

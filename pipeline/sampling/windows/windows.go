@@ -26,6 +26,9 @@ type Selection struct {
 	// LongestBytes is the size of the workload's largest flow. It determines how far before a part the flows are
 	// read, in order to find those that are still active.
 	LongestBytes int64 `json:"longest_bytes"`
+	// SizeFactor multiplies the sizes of messages that no rule states (package traffic); 0: the windows have
+	// the flows of the workload.
+	SizeFactor float64 `json:"size_factor,omitempty"`
 }
 
 // A Spec is the record of a scenario of windows that the lake keeps.

@@ -35,8 +35,8 @@ type Published struct {
 var byDefault = []schema.Table{
 	schema.Nodes, schema.Links, schema.LinkLoads, schema.JobFlows,
 	schema.Slowdowns, schema.LinkStats, schema.LinkClasses, schema.LinkSlots, schema.HopContributions,
-	schema.Intervals, schema.Warnings, schema.Windows, schema.SampledSlowdowns, schema.Validations,
-	schema.ValidationLinks,
+	schema.Intervals, schema.Warnings, schema.Windows, schema.SampledSlowdowns,
+	schema.MessageSizes, schema.Validations, schema.ValidationLinks,
 	schema.Comparisons, schema.ComparisonLinks, schema.Sweeps, schema.SweepRuns,
 }
 
