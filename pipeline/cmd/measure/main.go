@@ -584,10 +584,11 @@ func listed(names []string) string {
 
 // A source is a scenario with its reference.
 type source struct {
-	name   string
-	flags  []string    // of parsimon run
-	truth  string      // exact, or a Parquet file
-	beside percentiles // published errors; all are 0 if there are none
+	name  string
+	flags []string // of parsimon run
+	truth string   // exact, or a Parquet file
+	// The errors of the published code, and of that code with repaired ECMP. All are 0 if there are none.
+	beside, repaired percentiles
 }
 
 // published prints the published errors.
@@ -608,7 +609,7 @@ func (b *bench) sources(names []string) (all []source) {
 			continue
 		}
 		var dir, topology, truth string
-		var published percentiles
+		var published, repaired percentiles
 		if _, err := strconv.Atoi(name); err != nil {
 			dir = b.sharedPath("reference", "hard", name)
 			truth = "exact.parquet"
@@ -626,17 +627,24 @@ func (b *bench) sources(names []string) (all []source) {
 			topology = b.sharedPath("reference", "topologies", about.Topology+".json")
 			baseline, err := os.ReadFile(b.sharedPath("reference", "scenarios", "baseline.csv"))
 			b.fail(err)
-			for i, x := range b.match(string(baseline), "^"+name+`,as published`+
-				strings.Repeat(`,([^,\n]+)`, len(published))) {
-				published[i] = b.parse(x)
-			}
+			published = b.baseline(string(baseline), name+",as published")
+			repaired = b.baseline(string(baseline), name+",ECMP repaired")
 		}
 		// with the paper's window
 		all = append(all, source{name: name, truth: filepath.Join(dir, truth), beside: published,
+			repaired: repaired,
 			flags: []string{"--topology", topology, "--flows", filepath.Join(dir, "flows.parquet"),
 				"--window", "18KB"}})
 	}
 	return all
+}
+
+// baseline returns the percentiles that follow a key in a file of errors.
+func (b *bench) baseline(text, key string) (of percentiles) {
+	for i, x := range b.match(text, "^"+key+strings.Repeat(`,([^,\n]+)`, len(of))) {
+		of[i] = b.parse(x)
+	}
+	return of
 }
 
 // groundTruths lists the scenarios of the paper's evaluation, by number.

@@ -54,9 +54,10 @@ type paperItem struct {
 	Load    float64 `json:"load"`
 	Service string  `json:"service"` // the service whose flows count; empty: all flows
 	Draws   int     `json:"draws"`   // of drawsCount or 1
-	Given   bool    `json:"given"`   // the scenario determines its flows, so there is one draw
-	Truth   string  `json:"truth"`   // a Parquet file with the FCTs of ns-3; empty: exact is the truth
-	Tails   bool    `json:"tails"`   // keep the tails of the distributions, for a picture
+	// Given: the scenario determines its flows or their length. Draws with files of flows differ in paths only.
+	Given bool   `json:"given"`
+	Truth string `json:"truth"` // a Parquet file with the FCTs of ns-3; empty: exact is the truth
+	Tails bool   `json:"tails"` // keep the tails of the distributions, for a picture
 }
 
 func (i paperItem) key() string { return i.Section + "/" + i.Name }
@@ -65,8 +66,8 @@ func (i paperItem) key() string { return i.Section + "/" + i.Name }
 type paperRun struct {
 	Item      paperItem     `json:"item"`
 	Way       string        `json:"way"`
-	Seed      uint64        `json:"seed"`            // 0 if the flows are given
-	Length    time.Duration `json:"length_ns"`       // 0 if the flows are given
+	Seed      uint64        `json:"seed"`
+	Length    time.Duration `json:"length_ns"`       // 0 if it is given
 	Method    string        `json:"method"`          // the versions of the lake and of the method
 	Program   string        `json:"program"`         // with its commit
 	MaxLoad   float64       `json:"max_load"`        // of the most loaded link, without headers
@@ -135,12 +136,11 @@ func (p *paper) plan() {
 	given := p.ns3Items()
 	if p.short {
 		scenarios = scenarios[:min(shortScenarios, len(scenarios))]
-		given = given[:min(shortGiven, len(given))]
-		p.items = slices.Concat(scenarios[:slice], p.parkingItems(), given, p.detailItems(), p.mixItems(),
+		p.items = slices.Concat(given, scenarios[:slice], p.parkingItems(), p.detailItems(), p.mixItems(),
 			p.failureItems(shortFailures), scenarios[slice:])
 		return
 	}
-	p.items = slices.Concat(scenarios[:slice], p.parkingItems(), given, p.detailItems(), p.mixItems(),
+	p.items = slices.Concat(given, scenarios[:slice], p.parkingItems(), p.detailItems(), p.mixItems(),
 		p.failureItems(allFailures), scenarios[slice:], p.largeItems())
 }
 
@@ -221,6 +221,8 @@ func (p *paper) runFile(r paperRun) string {
 // estimate returns a run: the stored one, or one that it makes in a new lake. asked has the item, the way,
 // the seed and the length.
 func (p *paper) estimate(ctx context.Context, asked paperRun) (*paperRun, error) {
+	asked.Item.Ways = nil // a run does not depend on the other runs of its item
+	asked.Item.Draws = 0
 	file := p.runFile(asked)
 	r := &paperRun{}
 	if p.readStored(file, r) && r.Method == p.method && reflect.DeepEqual(r.Item, asked.Item) {
@@ -234,8 +236,9 @@ func (p *paper) estimate(ctx context.Context, asked paperRun) (*paperRun, error)
 	r.Method = p.method
 	r.Program = p.program
 	args := slices.Concat(r.Item.Args, paperWays[r.Way], []string{"--cache", "off"})
+	args = append(args, "--seed", fmt.Sprint(r.Seed))
 	if !r.Item.Given {
-		args = append(args, "--seed", fmt.Sprint(r.Seed), "--duration", r.Length.String())
+		args = append(args, "--duration", r.Length.String())
 	}
 	lake := p.lake()
 	e := p.run(ctx, lake, args...)

@@ -156,6 +156,35 @@ func TestPairedDifferences(t *testing.T) {
 	}
 }
 
+// The estimates of the published code with repaired ECMP are compared with ours on the same flows. A
+// reference of another column or scenario would turn agreement into difference.
+func TestPageComparesWithThePublishedCode(t *testing.T) {
+	item := paperItem{Section: "ns3", Name: "7", Ways: []string{byIndependent}, Draws: drawsCount, Given: true,
+		Truth: "ns3.parquet"}
+	r := recordOf(item, [drawsCount]float64{})
+	for i, e := range []float64{0.24, 0.25, 0.26} {
+		r.Runs[byIndependent][i].Estimate.Errors = map[string]percentiles{"all": {2: e}}
+	}
+	page := pageOf(t, []paperItem{item}, map[string]*paperRecord{item.key(): r}, func(p *paper) {
+		folder := filepath.Join("shared", "reference", "scenarios")
+		scenarios := filepath.Join(folder, "7")
+		topologies := filepath.Join("shared", "reference", "topologies")
+		if err := errors.Join(os.MkdirAll(scenarios, 0o755), os.MkdirAll(topologies, 0o755),
+			os.WriteFile(filepath.Join(topologies, "small.json"), nil, 0o644),
+			os.WriteFile(filepath.Join(scenarios, "scenario.json"), []byte(`{"topology": "small"}`), 0o644),
+			os.WriteFile(filepath.Join(folder, "baseline.csv"), []byte("7,as published,0.1,0.2,0.9,0.4\n"+
+				"17,ECMP repaired,0.1,0.2,0.7,0.4\n7,ECMP repaired,0.1,0.2,0.27,0.4\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		p.ns3Section()
+	})
+	// t(2) = 4.303, √(4/3) · 1%
+	want := "| +10.0% / +20.0% / +90.0% / +40.0% | +10.0% / +20.0% / +27.0% / +40.0% | -2.0% ±5.0% | agrees |"
+	if !strings.Contains(page, want) || !strings.Contains(page, "All 1 together: **not decided**") {
+		t.Errorf("the page lacks %q:\n%s", want, page)
+	}
+}
+
 // A finding of the paper's figures holds only beyond the sampling error.
 func TestFindingsNeedMoreThanChance(t *testing.T) {
 	above := []float64{0.5, 0.51, 0.52}
@@ -178,13 +207,17 @@ func TestFindingsNeedMoreThanChance(t *testing.T) {
 func TestStoredRunsAreNotRepeated(t *testing.T) {
 	b := &bench{program: "false", records: t.TempDir(), minutes: 0, tmp: t.TempDir()}
 	p := &paper{bench: b, folder: b.recordsOf("paper"), method: "method 1"}
-	item := paperItem{Section: "parking", Name: "short"}
+	item := paperItem{Section: "parking", Name: "short", Ways: []string{byExact}, Draws: 1}
+	stored := item
+	stored.Ways = nil // the other runs of an item do not matter
+	stored.Draws = 0
 	asked := paperRun{Item: item, Way: byExact, Seed: 3, Length: time.Second}
 	_, err := p.estimate(t.Context(), asked)
 	if !errors.Is(err, errLate) {
 		t.Fatalf("nothing is stored and no time is left: %v", err)
 	}
 	made := asked
+	made.Item = stored
 	made.Method = p.method
 	made.Flows = 7
 	p.store(p.runFile(asked), made)
