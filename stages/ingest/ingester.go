@@ -468,7 +468,8 @@ var sameInAll = values{
 	"least_rows": stuckRows,
 	"no_bytes":   noBytes, "off_fabric": offFabric, "same_host": sameHost,
 	"no_start": noStart, "stuck_start": stuckStart,
-	"out_of_time": outOfTime, "unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
+	"out_of_time": outOfTime, "end_out_of_time": endOutOfTime,
+	"unknown_src": unknownSrc, "unknown_dst": unknownDst, "acks_alone": acksAlone,
 }
 
 // step returns the SQL of steps/NAME.sql with its values.

@@ -116,6 +116,7 @@ func readMinutes(t *testing.T, format, text string, rate int) tested {
 		t.Fatal(err)
 	}
 	o := Options{Mapping: m, TmpDir: t.TempDir(), Seed: 1}
+	o.MaxRejects = 1
 	if rate > 1 {
 		o.SamplingRate = int64(rate)
 	}
@@ -151,4 +152,49 @@ func nfdumpMinute(s *rng.Stream, l loggedMinute, begin time.Time) (lines string)
 		}
 	}
 	return lines
+}
+
+// The times of a record may be wrong. An end before the start, or a year after it, is a fault of that row, and
+// the reason names the column. Otherwise, one row would spread its bytes over a year, or shorten the flow.
+func TestWrongTimesOfARecordAreFaultsOfItsRow(t *testing.T) {
+	const header = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start " +
+		"end action log-status\n"
+	const midnight, year = 1769817600, 365 * 86400
+	line := func(port, from, to int) string {
+		return fmt.Sprintf("2 1 eni 0 1 %d 443 6 4000 6000000 %d %d ACCEPT OK\n", port, midnight+from, midnight+to)
+	}
+	good := line(1, 0, 299) + line(1, 300, 599)
+	for name, c := range map[string]struct{ line, reason string }{
+		"ends before it starts": {line(2, 60, 0), "end_ns is before start_ns"},
+		"lasts for a year":      {line(2, 0, year), endOutOfTime},
+		"began a year ago":      {line(2, -year, 59), outOfTime},
+		"began in a year":       {line(2, year, year+59), outOfTime},
+	} {
+		r := readMinutes(t, "vpc", header+good+c.line, 1)
+		if len(r.Reasons) != 1 || r.Reasons[0].Reason != c.reason || r.Reasons[0].Rows != 1 || r.Flows != 1 {
+			t.Errorf("%s: %d flows, %+v; want one row for %q", name, r.Flows, r.Reasons, c.reason)
+		}
+	}
+}
+
+// Records of one observer may overlap, as if its clock went back. Their bytes all count, once, and the
+// intervals of the flow do not overlap.
+func TestRecordsThatOverlapCountOnce(t *testing.T) {
+	text := "sourceIPv4Address,destinationIPv4Address,sourceTransportPort,destinationTransportPort," +
+		"protocolIdentifier,octetDeltaCount,packetDeltaCount,flowStartMilliseconds,flowEndMilliseconds\n"
+	s := rng.New(1, rng.Start)
+	want := 0
+	for range 200 {
+		from := 1769817600000 + s.IntN(3_600_000)
+		bytes := 1 + s.IntN(10_000_000)
+		want += bytes
+		text += fmt.Sprintf("0,1,5,443,6,%d,%d,%d,%d\n", bytes, 1+bytes/1500, from, from+s.IntN(1_200_000))
+	}
+	r := readMinutes(t, "ipfix", text, 1)
+	got := askParquet(t, `SELECT format('{} {}', sum(bytes),
+  count(*) FILTER (start_ns < before OR end_ns <= start_ns OR bytes < 1))
+FROM (SELECT *, lag(end_ns) OVER (ORDER BY start_ns) AS before FROM %s)`, r.IntervalsFile)
+	if got != fmt.Sprint(want, " 0") {
+		t.Errorf("bytes, and intervals that overlap or are empty: %s; want %d and 0", got, want)
+	}
 }

@@ -337,6 +337,8 @@ const (
 		"time of reception"
 	stuckStart = "start_ns is the same in most rows, which came over more than an hour: it is no time"
 	outOfTime  = "start_ns is out of time: over 15 days from the middle of the file (is it in ns?)"
+	// endOutOfTime is the reason for rows whose start is in time.
+	endOutOfTime = "end_ns is out of time: over 15 days from the middle of the file (is it in ns?)"
 )
 
 // headerBytes is the maximum size of a TCP packet without data: 20 bytes of IPv4 (IPv6: 40), 20 of TCP, and

@@ -416,3 +416,28 @@ func TestParseRule(t *testing.T) {
 		}
 	}
 }
+
+// A lake is not trusted: an interval that no ingest writes is an error that names its flow. Otherwise, it would
+// be a division by zero, or bytes at a time that overflows.
+func TestIntervalsThatNoIngestWritesAreRefused(t *testing.T) {
+	good := divideCase{"good", "a", 3, int64(60e9), 60, "1", 0, 2}
+	for name, bad := range map[string]string{
+		"ends before it starts": "start_ns = 70000000000, end_ns = 60000000000",
+		"ends when it starts":   "end_ns = start_ns",
+		"no bytes":              "bytes = 0",
+		"bytes below 0":         "bytes = -1",
+		"packets below 0":       "packets = -1",
+		"ends beyond 2^62":      "end_ns = 4611686018427387905",
+		"starts before -2^62":   "start_ns = -4611686018427387905",
+	} {
+		db, in := opened(t, nil, []divideCase{good, good})
+		_, err := db.ExecContext(t.Context(), "UPDATE intervals SET "+bad+" WHERE flow_id = 1 AND start_ns = 0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Divide(t.Context(), db, in)
+		if err == nil || !strings.Contains(err.Error(), "flow 1 of workload_intervals has an interval") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}

@@ -56,7 +56,8 @@ SELECT l.*, $source AS source,
       THEN 'after is not a list of flow ids'
     WHEN delay_ns IS NOT NULL AND coalesce(whole(delay_ns), -1) NOT BETWEEN 0 AND 13 * 86400000000000
       THEN 'delay_ns is not an integer from 0 to 13 days' -- what the whole-network simulation can express
-    WHEN start_ns < $lo OR start_ns > $hi OR last_ns > $hi THEN '$out_of_time'
+    WHEN start_ns < $lo OR start_ns > $hi THEN '$out_of_time'
+    WHEN last_ns > $hi THEN '$end_out_of_time'
     WHEN start_resolution_ns < 0 OR start_resolution_ns > 86400000000000
       THEN 'start_resolution_ns is negative or over a day'
   END AS reason
