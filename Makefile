@@ -134,7 +134,7 @@ sampling-test: ## estimates from windows: coverage, changes by common windows, a
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := paper loads lengths independent-coverage accuracy own-accuracy constants honesty held-out bench-kernel bench-run bench-exact forecast
+MEASUREMENTS := paper loads lengths independent-coverage accuracy own-accuracy constants honesty held-out bench-kernel bench-run bench-exact forecast days
 .PHONY: $(MEASUREMENTS)
 .PHONY: pictures
 pictures:
@@ -151,6 +151,7 @@ held-out: ## the same on networks and traffic of other kinds, on which nothing w
 bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
 bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
 bench-exact: ## processor time of two passes of link cases and of the whole network, alternating (needs ../shared)
+days: pictures ## flow logs of generated days: the bytes of each link in each minute against the truth (minutes)
 forecast: ## the time that a run predicts beside the time that it takes, twenty scenarios
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)

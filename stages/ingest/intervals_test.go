@@ -154,12 +154,14 @@ func nfdumpMinute(s *rng.Stream, l loggedMinute, begin time.Time) (lines string)
 	return lines
 }
 
-// The times of a record may be wrong. An end before the start, or a year after it, is a fault of that row, and
-// the reason names the column. Otherwise, one row would spread its bytes over a year, or shorten the flow.
+// The times of a record may be wrong. An end before the start, or a year after it, is a fault of that row,
+// and the reason names the column. Otherwise, one row would spread its bytes over a year, or shorten the
+// flow.
 func TestWrongTimesOfARecordAreFaultsOfItsRow(t *testing.T) {
-	const header = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes start " +
-		"end action log-status\n"
-	const midnight, year = 1769817600, 365 * 86400
+	const header = "version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes " +
+		"start end action log-status\n"
+	const midnight = 1769817600
+	const year = 365 * 86400
 	line := func(port, from, to int) string {
 		return fmt.Sprintf("2 1 eni 0 1 %d 443 6 4000 6000000 %d %d ACCEPT OK\n", port, midnight+from, midnight+to)
 	}

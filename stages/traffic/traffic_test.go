@@ -417,8 +417,8 @@ func TestParseRule(t *testing.T) {
 	}
 }
 
-// A lake is not trusted: an interval that no ingest writes is an error that names its flow. Otherwise, it would
-// be a division by zero, or bytes at a time that overflows.
+// A lake is not trusted: an interval that no ingest writes is an error that names its flow. Otherwise, it
+// would be a division by zero, or bytes at a time that overflows.
 func TestIntervalsThatNoIngestWritesAreRefused(t *testing.T) {
 	good := divideCase{"good", "a", 3, int64(60e9), 60, "1", 0, 2}
 	for name, bad := range map[string]string{

@@ -56,6 +56,8 @@ func measurements() []measurement {
 			measureCoverage},
 		{"paper", "ITEM", "the paper's evaluation again, with the truth beside; it goes on where it was " +
 			"interrupted", repeatPaper},
+		{"days", "DAY", "flow logs of generated days: the bytes of each link in each minute against the truth",
+			measureDays},
 		{"bench-kernel", "", "link kernel against the reference link simulator", benchKernel},
 		{"bench-run", "SCENARIO", "a whole estimate against the reference", benchRun},
 		{"forecast", "SCENARIO", "the time that a run predicts, and the time that it takes", measureForecast},
@@ -86,9 +88,9 @@ func command(ctx context.Context, args []string) (err error) {
 	flags.BoolVar(&b.short, "short", false, "a small part of the measurement, to try it")
 	flags.BoolVar(&b.write, "write", false, "write datasets/results/NAME.md")
 	flags.StringVar(&b.records, "records", ".cache/measured",
-		"of paper and lengths: folder of what is measured already")
-	flags.Float64Var(&b.minutes, "minutes", -1, "of paper and lengths: begin no run after N minutes; 0 only "+
-		"writes the page (default: no limit, 15 with --short)")
+		"of paper, lengths and days: folder of what is measured already")
+	flags.Float64Var(&b.minutes, "minutes", -1, "of paper, lengths and days: begin no run after N "+
+		"minutes; 0 only writes the page (default: no limit, 15 with --short)")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -19,13 +19,19 @@ const notebookPython = ".cache/notebooks/bin/python"
 
 // draw writes a picture of the page, datasets/paper/NAME.svg, and inserts it into the page.
 func (p *paper) draw(ctx context.Context, name, caption string, c chart) {
-	if p.err != nil {
+	p.writePicture(ctx, filepath.Join("datasets", "paper", name+".svg"), c)
+	p.printf("\n![%s](paper/%s.svg)", caption, name)
+}
+
+// writePicture draws a chart and writes it to a file.
+func (b *bench) writePicture(ctx context.Context, file string, c chart) {
+	if b.err != nil {
 		return
 	}
 	c["$schema"] = "https://vega.github.io/schema/vega-lite/v5.json"
 	c["background"] = "white"
 	specification, err := json.Marshal(c)
-	p.fail(err)
+	b.fail(err)
 	cmd := exec.CommandContext(ctx, notebookPython, "-c",
 		"import sys, vl_convert; sys.stdout.write(vl_convert.vegalite_to_svg(sys.stdin.read()))")
 	var log bytes.Buffer
@@ -33,14 +39,12 @@ func (p *paper) draw(ctx context.Context, name, caption string, c chart) {
 	cmd.Stderr = &log
 	picture, err := cmd.Output()
 	if err != nil {
-		p.fail(fmt.Errorf("picture %s: %w (make notebooks installs %s)\n%s", name, err, notebookPython,
+		b.fail(fmt.Errorf("picture %s: %w (make notebooks installs %s)\n%s", file, err, notebookPython,
 			log.String()))
 		return
 	}
-	folder := filepath.Join("datasets", "paper")
-	p.fail(os.MkdirAll(folder, 0o755))
-	p.fail(os.WriteFile(filepath.Join(folder, name+".svg"), append(picture, '\n'), 0o644))
-	p.printf("\n![%s](paper/%s.svg)", caption, name)
+	b.fail(os.MkdirAll(filepath.Dir(file), 0o755))
+	b.fail(os.WriteFile(file, append(picture, '\n'), 0o644))
 }
 
 // A point is a row of the data of a chart.

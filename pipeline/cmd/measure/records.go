@@ -63,3 +63,24 @@ func (b *bench) store(file string, value any) {
 
 // late reports whether no run may begin any more.
 func (b *bench) late() bool { return !b.until.IsZero() && time.Now().After(b.until) }
+
+// A remembered value is stored with the version of the method that it was measured with.
+type remembered[T any] struct {
+	Method string `json:"method"`
+	Value  T      `json:"value"`
+}
+
+// remember returns the value of a file or, if the file has none of this method, measures and stores it. ok is
+// false if it is too late to measure, or after an error.
+func remember[T any](b *bench, file, method string, measure func() T) (value T, ok bool) {
+	var r remembered[T]
+	if b.readStored(file, &r) && r.Method == method {
+		return r.Value, b.err == nil
+	}
+	if b.late() || b.err != nil {
+		return value, false
+	}
+	r = remembered[T]{Method: method, Value: measure()}
+	b.store(file, r)
+	return r.Value, b.err == nil
+}
