@@ -246,16 +246,10 @@ func ByFolder(folder string) (Table, error) {
 // Batches is a stream of record batches of one table.
 //
 //   - Next returns the next batch, or io.EOF after the last one. The batch has at least the given columns, or
-//
-// all
-//
-//	  columns if none are given, and is never empty. After an error, Next returns the same error.
-//	- The caller owns a returned batch and releases it. Its columns are valid until then.
-//	- One goroutine at a time uses a stream. Close may be called once, at any time, and frees the resources
-//
-// of the
-//
-//	stream. Batches that were returned before stay valid.
+//     all columns if none are given, and is never empty. After an error, Next returns the same error.
+//   - The caller owns a returned batch and releases it. Its columns are valid until then.
+//   - One goroutine at a time uses a stream. Close may be called once, at any time, and frees the resources
+//     of the stream. Batches that were returned before stay valid.
 type Batches interface {
 	Next(columns ...string) (arrow.Record, error)
 	Close() error

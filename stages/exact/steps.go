@@ -14,7 +14,7 @@ import (
 func Estimator() step.Estimator {
 	return step.Estimator{
 		Name:         "exact",
-		Summary:      "every packet in the whole network",
+		Summary:      "every packet of the whole network",
 		Steps:        steps,
 		WholeNetwork: true,
 	}

@@ -20,7 +20,7 @@ const passes = 2
 func Estimator() step.Estimator {
 	return step.Estimator{
 		Name:    "flow",
-		Summary: "link cases that follow each flow's packets, in two passes",
+		Summary: "link cases that exchange feedback, in two passes",
 		Steps:   steps,
 		Passes:  passes,
 	}

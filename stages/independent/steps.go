@@ -17,7 +17,7 @@ import (
 func Estimator() step.Estimator {
 	return step.Estimator{
 		Name:     "independent",
-		Summary:  "link cases as in the paper, whose delays are drawn independently",
+		Summary:  "link cases as in the paper",
 		Steps:    steps,
 		Clusters: true,
 	}

@@ -87,8 +87,13 @@ func TestLawsOfEveryEstimator(t *testing.T) {
 				e.Partitions = partitions
 				samePlans(t, found, estimate(t, m, e, flows), partitions)
 			}
+			by := found.Writer(schema.LinkStats).Owner.Estimator
+			if by != e.Estimator.String() {
+				t.Errorf("the last step that writes link_stats belongs to %s, so questions about links find no rows of "+
+					"this estimate (step.Copy)", by)
+			}
 			if found.Writer(schema.HopContributions).Owner.Estimator != e.Estimator.String() {
-				return // those of another estimator, whose steps this one uses
+				return // it does not say where its flows wait
 			}
 			err := columns.Each(found.Table(schema.HopContributions).Read(), func(c *tables.ContributionRow) error {
 				if c.WaitNS < 0 || c.DelayNS < c.WaitNS {

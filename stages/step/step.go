@@ -12,6 +12,7 @@ import (
 	"context"
 
 	"parsimon/schema"
+	"parsimon/schema/columns"
 )
 
 // A Step is one step of an estimate.
@@ -72,6 +73,22 @@ type Work func(ctx context.Context, t Task) error
 // Always returns the Open of a step whose tasks share nothing.
 func Always(work Work) func(Inputs) (Work, error) {
 	return func(Inputs) (Work, error) { return work, nil }
+}
+
+// Copy returns a step that copies a table that another step wrote. Questions about an estimate read only the
+// tables of its own steps. An estimator that uses the link cases of another one copies their link_stats.
+func Copy(name string, from Output) *Step {
+	return &Step{
+		Name:        name,
+		Reads:       []Output{from},
+		Writes:      []schema.Table{from.Table},
+		Cut:         Cut{By: LikeStep, Of: from},
+		Unit:        "rows",
+		BytesPerRow: 500,
+		Open: Always(func(_ context.Context, t Task) error {
+			return columns.ForEach(t.Part(from, t.Number()), t.Sink(from.Table).Write)
+		}),
+	}
 }
 
 // WithMemory returns a Work that gives each task memory that no other task uses at the same time. The memory

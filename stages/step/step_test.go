@@ -149,3 +149,14 @@ func TestClassesShareNothing(t *testing.T) {
 		t.Errorf("names of different kinds: %v", err)
 	}
 }
+
+// A copied table is divided like the original. If Copy read another task's part, links would have the
+// statistics of others.
+func TestCopyIsDividedLikeTheOriginal(t *testing.T) {
+	of := (&Step{Name: "simulate", Writes: []schema.Table{schema.LinkStats}}).Output(schema.LinkStats)
+	c := Copy("links", of)
+	if c.Cut.By != LikeStep || c.Cut.Of.Step != of.Step || len(c.Reads) != 1 || c.Reads[0].Step != of.Step ||
+		!c.WritesTable(schema.LinkStats) {
+		t.Errorf("%+v", c)
+	}
+}

@@ -213,8 +213,9 @@ func (r *runFlags) declareLake(e *env, f *pflag.FlagSet) {
 // declareEstimator declares the flags that name a variant, without --cluster. See variant.
 func (r *runFlags) declareEstimator(f *pflag.FlagSet) {
 	f.StringVar(&r.estimator, "estimator", estimators.Flow.String(),
-		"method of the estimate: flow (link cases that exchange feedback, in two passes), independent (link cases "+
-			"as in the paper) or exact (every packet of the whole network)")
+		"method of the estimate: "+alternatives(names.Of(estimators.All(), func(n estimators.Name) string {
+			return fmt.Sprintf("%s (%s)", n, n.Estimator().Summary)
+		})))
 	_ = f.SetAnnotation("estimator", choicesKey, estimatorNames())
 	parse(f, &r.how.Variant.Passes, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -247,9 +248,12 @@ func (r *runFlags) defaultAuto(f *pflag.FlagSet, how string) {
 }
 
 // estimatorNames returns the names of all estimators.
-func estimatorNames() []string {
-	return names.Of([]estimators.Name{estimators.Flow, estimators.Independent, estimators.Exact},
-		estimators.Name.String)
+func estimatorNames() []string { return names.Of(estimators.All(), estimators.Name.String) }
+
+// alternatives joins texts with commas, and the last one with "or".
+func alternatives(all []string) string {
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
 // auto, as a value of --estimator, leaves the choice to the estimate.
@@ -338,9 +342,7 @@ func (r *runFlags) estimatorError() error {
 	if r.chooses {
 		all = append([]string{auto}, all...)
 	}
-	last := len(all) - 1
-	return usagef("--estimator: no estimator %q: must be %s or %s", r.estimator, strings.Join(all[:last], ", "),
-		all[last])
+	return usagef("--estimator: no estimator %q: must be %s", r.estimator, alternatives(all))
 }
 
 // settings returns the settings of the estimate. Files and caches that it opens are closed when the command
