@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -126,6 +127,35 @@ func TestNightlyExamples(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(nightlyDir, name))
 		if err != nil || !strings.Contains(string(text), "nightly.sh") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The examples of cron, Kubernetes and Airflow set variables that the script reads. Otherwise, a variable
+// that was renamed in the script is silently ignored by the example.
+func TestNightlyExamplesSetVariablesOfTheScript(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(nightlyDir, "nightly.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pattern := range map[string]string{
+		"crontab":        `\b([A-Z_]+)=`,
+		"cronjob.yaml":   `\{name: ([A-Z_]+), value:`,
+		"airflow_dag.py": `"([A-Z_]+)": "`,
+	} {
+		text, err := os.ReadFile(filepath.Join(nightlyDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(pattern).FindAllSubmatch(text, -1)
+		if len(found) < 5 {
+			t.Errorf("%s sets only %d variables", name, len(found))
+		}
+		for _, m := range found {
+			variable := string(m[1])
+			if !strings.Contains(string(script), "${"+variable+":") {
+				t.Errorf("%s sets %s, which the script does not read", name, variable)
+			}
 		}
 	}
 }
