@@ -79,7 +79,10 @@ func (in *Inputs) checkSpec() error {
 	if id != string(spec.ScenarioID) {
 		return fmt.Errorf("the scenario has id %q, but its content has id %s", spec.ScenarioID, id)
 	}
-	return spec.checkConstants()
+	if err := spec.checkConstants(); err != nil {
+		return err
+	}
+	return spec.CheckForm(spec.Seed)
 }
 
 // An inputFlow has the columns of a flow that are checked.

@@ -212,6 +212,8 @@ func TestWrongInputsLeaveTheLakeAlone(t *testing.T) {
 		{"no variant", func(b *Bundle) { b.Variant = "../../x" }, nil},
 		{"node", func(b *Bundle) { b.Files = b.Files[1:] }, nil},
 		{"payload", func(b *Bundle) { b.Scenario.Params.PayloadBytes = -1 }, nil},
+		{"seed of the scenario", func(b *Bundle) { b.Scenario.Seed++ }, nil},
+		{"transport of the scenario", func(b *Bundle) { b.Scenario.Params.Gain /= 2 }, nil},
 		{"flow 2: node 99 is not a host", none, []inputFlow{{1, 0, 1, 5}, {2, 99, 1, 5}}},
 		{"flow 3: node 8 is not a host", none, []inputFlow{{3, 0, 8, 5}}},
 		{"flow 2 starts at 4 ns", none, []inputFlow{{1, 0, 1, 5}, {2, 1, 0, 4}}},

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -309,6 +310,42 @@ func (c *canonicalScenario) settled(n *topology.Network, p simkernel.Params) (*S
 	}
 	text, err := json.Marshal(c)
 	return &Settled{n, text, p, c.Switches, c.Classes, c.Moves}, err
+}
+
+// CheckForm returns an error if the seed or a setting differs from the one in the canonical form. The id of a
+// scenario identifies this form only, so rows that other settings yield would be stored under a wrong id.
+func (s *Settled) CheckForm(seed uint64) error {
+	var c canonicalScenario
+	if err := json.Unmarshal(s.Canonical, &c); err != nil {
+		return err
+	}
+	markSeed := uint64(0)
+	if s.Params.Transport.Traits().RandomMarks {
+		markSeed = seed
+	}
+	for _, of := range []struct {
+		name         string
+		given, wants any
+	}{
+		{"seed", []uint64{seed, s.Params.Seed}, []uint64{c.Seed, markSeed}},
+		{"transport", canonicalTransport(s.Params), c.Transport},
+		{"switches", s.Switches, c.Switches},
+		{"classes", s.Classes, c.Classes},
+		{"moves", s.Moves, c.Moves},
+	} {
+		given, err := json.Marshal(of.given)
+		if err != nil {
+			return err
+		}
+		wants, err := json.Marshal(of.wants)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(given, wants) {
+			return fmt.Errorf("%s of the scenario is %s, but its canonical form has %s", of.name, given, wants)
+		}
+	}
+	return nil
 }
 
 // IDOf returns the id of a scenario with the canonical form of a Settled: 16 hexadecimal digits, which
