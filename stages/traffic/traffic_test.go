@@ -362,7 +362,7 @@ func TestGroupsSayWhatIsAssumed(t *testing.T) {
 
 // Nothing in a lake is trusted: such intervals would stop the stream or divide by zero.
 func TestImpossibleIntervalsAreRefused(t *testing.T) {
-	for _, bad := range []string{"5, 5, 1, 1", "5, 4, 1, 1", "0, 9, 0, 1", "0, 9, -5, NULL", "0, 9, 5, 0",
+	for _, bad := range []string{"5, 5, 1, 1", "5, 4, 1, 1", "0, 9, 0, 1", "0, 9, -5, NULL", "0, 9, 5, -1",
 		"0, 9223372036854775807, 5, 1"} {
 		db, in := opened(t, nil, []divideCase{{"", "web", 3, secondNS, 3000, "NULL", 0, 0}})
 		if _, err := db.ExecContext(t.Context(), "INSERT INTO intervals VALUES (0, "+bad+")"); err != nil {
