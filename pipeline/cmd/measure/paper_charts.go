@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,18 +189,19 @@ func parameterChart(data []point) chart {
 	}
 }
 
-// besideChart draws our error against the paper's, with a point for each scenario.
-func besideChart(data []point) chart {
+// besideChart draws our error against that of the paper or its code, with a point for each scenario. marks
+// are the encoding channels of a point.
+func besideChart(data []point, theirs string, marks map[string]any) chart {
+	encoding := map[string]any{
+		"x": field("paper", "quantitative", theirs, percentAxis...),
+		"y": field("ours", "quantitative", "error of p99, our independent", percentAxis...),
+	}
+	maps.Copy(encoding, marks)
 	return chart{
 		"width": 300, "height": 300,
-		"data": map[string]any{"values": data},
-		"mark": map[string]any{"type": "point", "filled": true, "opacity": 0.7},
-		"encoding": map[string]any{
-			"x":     field("paper", "quantitative", "error of p99 in the paper", percentAxis...),
-			"y":     field("ours", "quantitative", "error of p99, our independent", percentAxis...),
-			"color": field("oversub", "nominal", "oversubscription"),
-			"shape": field("sizes", "nominal", "flow sizes"),
-		},
+		"data":     map[string]any{"values": data},
+		"mark":     map[string]any{"type": "point", "filled": true, "opacity": 0.7},
+		"encoding": encoding,
 	}
 }
 

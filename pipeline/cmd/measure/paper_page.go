@@ -21,7 +21,7 @@ func (p *paper) writePage(ctx context.Context) {
 	p.workloadSection(ctx)
 	p.largeSection(ctx)
 	p.sensitivitySection(ctx)
-	p.ns3Section()
+	p.ns3Section(ctx)
 	p.detailSection(ctx)
 	p.transportsSection()
 	p.mixSection()
@@ -335,7 +335,11 @@ func (p *paper) errorPictures(ctx context.Context, all []comparedScenario, ways 
 	p.draw(ctx, "errors", "Distribution of the errors of p99 by load", errorChart(steps))
 	p.draw(ctx, "parameters", "Errors of p99 by matrix, flow sizes, oversubscription and burstiness",
 		parameterChart(boxes))
-	p.draw(ctx, "beside", "Our error and the paper's, scenario by scenario", besideChart(beside))
+	p.draw(ctx, "beside", "Our error and the paper's, scenario by scenario",
+		besideChart(beside, "error of p99 in the paper", map[string]any{
+			"color": field("oversub", "nominal", "oversubscription"),
+			"shape": field("sizes", "nominal", "flow sizes"),
+		}))
 }
 
 // parameters are the parameters that the paper varies, except the load.
@@ -472,7 +476,7 @@ func (p *paper) scenarioTable(all []comparedScenario) {
 	}
 }
 
-func (p *paper) ns3Section() {
+func (p *paper) ns3Section(ctx context.Context) {
 	records := p.section("ns3", "ns3")
 	if len(records) == 0 {
 		return
@@ -489,6 +493,7 @@ func (p *paper) ns3Section() {
 		of.add(r.p99Errors(byIndependent, "all"))
 	}
 	var ours, theirs []float64
+	var data []point
 	for _, r := range records {
 		cells := []any{r.Item.Name, share(r.maxLoad())}
 		for _, way := range allWays {
@@ -506,12 +511,18 @@ func (p *paper) ns3Section() {
 		errors := r.p99Errors(byIndependent, "all")
 		ours = append(ours, mean(errors))
 		theirs = append(theirs, s.repaired.p99())
+		data = append(data, point{"ours": mean(errors), "paper": s.beside.p99(), "code": "as published"},
+			point{"ours": mean(errors), "paper": s.repaired.p99(), "code": "ECMP repaired"})
 		p.row(append(cells, s.beside, s.repaired, percent(mean(errors)-s.repaired.p99())+" "+
 			marginText(of.margin(len(errors))), of.against(errors, s.repaired.p99(), s.repaired.p99()))...)
 	}
 	difference, margin := paired(ours, theirs)
 	p.printf("\nAll %d together: **%s**. The mean difference at p99 is %s, sampling error %s.", len(ours),
 		decide(difference, margin), percent(difference), marginText(margin))
+	p.draw(ctx, "published", "Errors of p99 of the published code and of ours, on the same flows",
+		besideChart(data, "error of p99, the published code", map[string]any{
+			"color": field("code", "nominal", "published code"),
+		}))
 	p.text("ns3-end")
 }
 

@@ -176,7 +176,7 @@ func TestPageComparesWithThePublishedCode(t *testing.T) {
 				"17,ECMP repaired,0.1,0.2,0.7,0.4\n7,ECMP repaired,0.1,0.2,0.27,0.4\n"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		p.ns3Section()
+		p.ns3Section(t.Context())
 	})
 	// t(2) = 4.303, √(4/3) · 1%
 	want := "| +10.0% / +20.0% / +90.0% / +40.0% | +10.0% / +20.0% / +27.0% / +40.0% | -2.0% ±5.0% | agrees |"
