@@ -43,7 +43,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test tools unit lint notebooks publish-readers flink chromium s3 flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test faults mutation
+.PHONY: test tools unit lint notebooks publish-readers flink chromium s3 flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test ingest-test faults mutation
 test: setup ## everything that CI runs: lint, all tests, the notebooks
 	@$(MAKE) --no-print-directory -j2 lint tools
 	@$(MAKE) --no-print-directory unit notebooks publish-readers
@@ -129,6 +129,9 @@ faults: setup ## killed processes, failing disks, damaged bytes, commands at onc
 
 mutation: setup ## small faults in stages and simkernel that their own short tests do not find (hours; ARGS="--mutants 40 --seed 7")
 	@go run ./pipeline/cmd/mutation $(ARGS) ./stages/... ./simkernel/...
+
+ingest-test: ## every format of logs by SQL and without it, and two hundred damaged copies of each (an hour)
+	@PARSIMON_LONG=1 go test -timeout 4h -count 1 -run 'TestRegular|TestDamagedFixtures' -v ./stages/ingest
 
 sampling-test: ## estimates from windows: coverage, changes by common windows, a trace that is asked every hour (minutes)
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon

@@ -346,18 +346,24 @@ func copyTo(t schema.Table, query, file string) string {
 		query, duckdb.Quote(file), schema.VersionKey, schema.Version, schema.TableKey, t.Name)
 }
 
-// writeWaits writes the dependencies of the flows in view judged, if there are any.
-func (in *Ingester) writeWaits(ctx context.Context, n int32, stats *FileStats) error {
-	file := filepath.Join(in.o.TmpDir, fmt.Sprintf("waits-%d.parquet", n))
-	err := in.exec(ctx, keep(`SELECT coalesce(flow_id, "row" - 1) AS flow_id, unnest(waits_for) AS after_flow_id,
+// writeWaits writes the dependencies of the flows in view judged, if there are any. typed is the file with the
+// rows that the mapping yields.
+func (in *Ingester) writeWaits(ctx context.Context, w fileWork, typed string, stats *FileStats) error {
+	var waiting int64
+	err := in.query(ctx, "SELECT (SELECT count(after) FROM "+duckdb.ScanParquet(typed)+"), "+
+		"(SELECT count(*) FROM "+duckdb.ScanParquet(stats.RecordsFile)+" WHERE size_bytes = 0)",
+		&waiting, &stats.ComputeSteps)
+	if err != nil || waiting == 0 {
+		return err
+	}
+	file := filepath.Join(in.o.TmpDir, fmt.Sprintf("waits-%d.parquet", w.n))
+	err = in.exec(ctx, keep(`SELECT coalesce(flow_id, "row" - 1) AS flow_id, unnest(waits_for) AS after_flow_id,
 coalesce(whole(delay_ns), 0) AS delay_ns FROM judged WHERE reason IS NULL AND after IS NOT NULL`, file))
 	if err != nil {
 		return err
 	}
-	err = in.query(ctx, "SELECT (SELECT count(*) FROM "+duckdb.ScanParquet(file)+"), (SELECT count(*) FROM "+
-		duckdb.ScanParquet(stats.RecordsFile)+" WHERE size_bytes = 0)", &stats.Waits, &stats.ComputeSteps)
 	stats.WaitsFile = file
-	return err
+	return in.query(ctx, "SELECT count(*) FROM "+duckdb.ScanParquet(file), &stats.Waits)
 }
 
 // dependencies writes table dependencies for the flows of a file. A flow may depend only on flows of the

@@ -46,9 +46,7 @@ var protocols = []struct {
 }
 
 // typed runs the mapping and creates view typed, which has the canonical columns with their types. A value
-// that is not of the type is NULL. Another column, has_id, tells whether flow_id has a value. The mapping
-// runs in a separate database, which opens only the staged rows and the result, because the SQL of a mapping
-// may come from a user.
+// that is not of the type is NULL. Another column, has_id, tells whether flow_id has a value.
 func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out string) (anyFlowID bool,
 	err error) {
 	undo := func() error { return nil }
@@ -72,15 +70,22 @@ func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out st
 	return anyFlowID, err
 }
 
+// runMapping runs the mapping over the staged rows, and writes the canonical columns to the file out. The SQL
+// of a mapping of the user runs in a separate database, which opens only these two files.
 func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, out string) (err error) {
+	if !m.foreign {
+		err = in.readSource(ctx, src)
+		if err == nil {
+			err = in.writeMapped(ctx, m, out)
+		}
+		return errors.Join(err, in.exec(context.WithoutCancel(ctx), "RESET preserve_insertion_order"))
+	}
 	db, c, err := connect(ctx, in.limits("mapping"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.conn.Close(), db.Close()) }()
-	err = c.exec(ctx, "CREATE TEMP VIEW source AS SELECT * EXCLUDE (raw, broken) FROM ("+src.relation+
-		") WHERE broken = ''; SET preserve_insertion_order=false")
-	if err != nil {
+	if err := c.readSource(ctx, src); err != nil {
 		return err
 	}
 	staged, err := filepath.Abs(src.file)
@@ -91,7 +96,18 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 	if err != nil {
 		return err
 	}
-	have, err := c.mappingColumns(ctx, m)
+	return c.writeMapped(ctx, m, out)
+}
+
+// readSource creates view source, which mappings read: the staged rows that are not broken.
+func (in duck) readSource(ctx context.Context, src rowSource) error {
+	return in.exec(ctx, "CREATE OR REPLACE TEMP VIEW source AS SELECT * EXCLUDE (raw, broken) FROM ("+
+		src.relation+") WHERE broken = ''; SET preserve_insertion_order=false")
+}
+
+// writeMapped writes what the mapping yields of view source to a Parquet file.
+func (in duck) writeMapped(ctx context.Context, m *Mapping, out string) error {
+	have, err := in.mappingColumns(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -99,7 +115,7 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 	if err != nil {
 		return err
 	}
-	return c.exec(ctx, keep("SELECT "+list+" FROM ("+m.query+")", out))
+	return in.exec(ctx, keep("SELECT "+list+" FROM ("+m.query+")", out))
 }
 
 // canonicalSQL returns the SQL of the canonical columns, and of columns that tell which values are given:

@@ -129,7 +129,7 @@ func (in *Ingester) process(ctx context.Context, w fileWork, stats *FileStats) e
 			return err
 		}
 	}
-	if err := in.writeWaits(ctx, w.n, stats); err != nil {
+	if err := in.writeWaits(ctx, w, typed, stats); err != nil {
 		return err
 	}
 	typedRows, err := in.refuse(ctx, w.m, w.src, typed, stats)
