@@ -1,0 +1,46 @@
+package network
+
+import (
+	"testing"
+
+	"parsimon/simkernel"
+	"parsimon/simkernel/network/faults"
+)
+
+// The timeout doubles with each timeout in a row, ten times at most. The link loses all packets until 3,000
+// timeouts have passed. The packet is sent again after 1, 3, 7, …, 1,023 and 2,047 timeouts. If the timeout
+// doubled once more, the next attempt would not be after 3,071 timeouts but after 4,095, and a long outage
+// would be followed by one that is as long.
+func TestTimeoutsDoubleTenTimes(t *testing.T) {
+	const timeoutNS = 10_000 // the round trip takes 5.8 µs
+	e := overSwitch(simkernel.DCTCP, 1, 1000, 0)
+	outage := faults.Fault{Link: 0, ToNS: 3000 * timeoutNS, Share: 1}
+	n, r := runMoving(t, &e, BufferParams{SwitchBytes: 1 << 30, Alpha: 1, RetransmitNS: timeoutNS},
+		Forwarding{Failures: faults.Failures{Faults: []faults.Fault{outage}}}, nil, 1)
+	l := n.Losses()
+	if l.Timeouts != 12 || l.Again != 12 {
+		t.Errorf("%d timeouts and %d retransmissions, want 12", l.Timeouts, l.Again)
+	}
+	want := 3071*timeoutNS + r.IdealNS[0]
+	if r.FCTNS[0] != want {
+		t.Errorf("FCT %d ns, want %d", r.FCTNS[0], want)
+	}
+}
+
+// A receiver requests a lost packet again after 500 µs or, on a longer path, after a round trip. Earlier, the
+// packet cannot have arrived, and each request makes the sender repeat all packets after the lost one.
+func TestTimeBetweenRequestsOfAPacket(t *testing.T) {
+	for _, c := range []struct{ delayNS, leastPS, mostPS int64 }{
+		{1000, 500_000_000, 500_000_000}, {300_000, 1_200_000_000, 1_210_000_000},
+	} {
+		e := overSwitch(simkernel.DCTCP, 1, 1000, 0)
+		for i := range e.links {
+			e.links[i].DelayNS = c.delayNS
+		}
+		n, _ := runMoving(t, &e, BufferParams{}, losesACKs(0), nil, 1)
+		got := n.recovery.receivers[0].waitPS
+		if got < c.leastPS || got > c.mostPS {
+			t.Errorf("links of %d ns: %d ps, want %d to %d", c.delayNS, got, c.leastPS, c.mostPS)
+		}
+	}
+}
