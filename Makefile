@@ -124,8 +124,9 @@ FUZZ := stages/ingest:FuzzFormats stages/ingest:FuzzIngestCSV stages/topology/fo
 fuzz: setup ## fuzz every target (FUZZTIME=30s each)
 	@for t in $(FUZZ); do echo "$$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$${t%:*}; done
 
-faults: setup ## killed processes, failing disks, damaged bytes, commands at once (PARSIMON_FAULTS_TIME=3h)
+faults: setup ## killed processes, failing disks, damaged bytes, hostile sizes, commands at once (PARSIMON_FAULTS_TIME=3h)
 	@PARSIMON_LONG=1 PARSIMON_FAULTS_TIME=$${PARSIMON_FAULTS_TIME:-3h} go test -timeout 24h -count 1 -parallel 1 -v ./pipeline/faults
+	@PARSIMON_LONG=1 go test -timeout 1h -count 1 -run TestPeakMemoryOnHostileSizes -v ./pipeline/cmd/parsimon
 
 mutation: setup ## small faults in stages and simkernel that their own short tests do not find (hours; ARGS="--mutants 40 --seed 7")
 	@go run ./pipeline/cmd/mutation $(ARGS) ./stages/... ./simkernel/...

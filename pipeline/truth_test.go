@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"parsimon/pipeline/internal/fixture"
 )
 
 // shared returns a path in the folder of reference results beside the repository. Tests that need it are
@@ -53,9 +55,10 @@ func TestIndependentAgainstNS3(t *testing.T) {
 
 // Estimator flow is compared with the paper's own ns-3. p50, p90 and p99 must be within 10% and p99.9 within
 // 15%, in a calm scenario (95) and a loaded one (47, with 58% on the most loaded link), with one setting.
-// "make accuracy" covers all scenarios.
+// One of the two runs each day, and "make accuracy" covers all scenarios.
 func TestFlowAgainstNS3(t *testing.T) {
-	for _, c := range []struct{ scenario, topology string }{{"95", "cluster_2_to_1"}, {"47", "cluster_4_to_1"}} {
+	type truth struct{ scenario, topology string }
+	for _, c := range fixture.Today(2, truth{"95", "cluster_2_to_1"}, truth{"47", "cluster_4_to_1"}) {
 		t.Run(c.scenario, func(t *testing.T) {
 			if testing.Short() && c.scenario != "95" {
 				t.Skip("takes seconds")
@@ -93,8 +96,10 @@ func truthErrors(t *testing.T, topology, flows, truth string, v Variant, seed ui
 	var flowsJoined int64
 	for i, q := range []float64{0.5, 0.9, 0.99, 0.999} {
 		err = db.QueryRow(fmt.Sprintf(`
-			SELECT quantile_cont(e.fct_ns / e.ideal_ns, %[1]g) / quantile_cont(n.fct_ns / e.ideal_ns, %[1]g) - 1, count(*)
-			FROM read_parquet('%[2]s/slowdowns/*/*/*.parquet') e JOIN read_parquet('%[3]s') n USING (flow_id)`, q, o.Lake, truth)).Scan(&errs[i], &flowsJoined)
+			SELECT quantile_cont(e.fct_ns / e.ideal_ns, %[1]g) / quantile_cont(n.fct_ns / e.ideal_ns, %[1]g) - 1,
+				count(*)
+			FROM read_parquet('%[2]s/slowdowns/*/*/*.parquet') e JOIN read_parquet('%[3]s') n USING (flow_id)`,
+			q, o.Lake, truth)).Scan(&errs[i], &flowsJoined)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,9 @@ import (
 )
 
 // The timeout doubles with each timeout in a row, ten times at most. The link loses all packets until 3,000
-// timeouts have passed. The packet is sent again after 1, 3, 7, …, 1,023 and 2,047 timeouts. If the timeout
-// doubled once more, the next attempt would not be after 3,071 timeouts but after 4,095, and a long outage
-// would be followed by one that is as long.
+// timeouts have passed. The packet is retransmitted after 1, 3, 7, …, 1,023, 2,047 and 3,071 timeouts. If the
+// timeout doubled once more, the last attempt would be after 4,095 timeouts: a long outage would be followed
+// by one that is as long.
 func TestTimeoutsDoubleTenTimes(t *testing.T) {
 	const timeoutNS = 10_000 // the round trip takes 5.8 µs
 	e := overSwitch(simkernel.DCTCP, 1, 1000, 0)

@@ -146,8 +146,8 @@ func TestTimesWithOffsets(t *testing.T) {
 		"2026-01-31T10:00:00.000+01:00[Europe/Paris]", "2026-01-31 09:00:00.000000001 +0000 UTC",
 		"2026-01-31 10:00:00 +0100 CET m=+0.1", "2026-01-31T09:00:00,000+00",
 	} {
-		log += fmt.Sprintf(`{"ts":%q,"id.orig_h":"0","id.orig_p":%d,"id.resp_h":"1","id.resp_p":443,"proto":"tcp",`+
-			`"orig_bytes":9}`+"\n", text, i)
+		log += fmt.Sprintf(`{"ts":%q,"id.orig_h":"0","id.orig_p":%d,"id.resp_h":"1","id.resp_p":443,`+
+			`"proto":"tcp","orig_bytes":9}`+"\n", text, i)
 	}
 	stats, err := inLog(t, "zeek_json", log, Options{MaxRejects: 1})
 	if err != nil {
