@@ -18,7 +18,7 @@ import (
 )
 
 // Query is one question of the library. To add one, add a file NAME.sql to this folder, as parseQuery
-// describes, and its answer to questions_test.go.
+// describes, and its answer to knownAnswers or chartAnswers of the tests.
 type Query struct {
 	Name     string // name of the file without .sql, and of the view
 	Question string // the question in words

@@ -316,7 +316,7 @@ type section struct {
 type figureChart struct {
 	ID       string // id of the element, of the chart, and of the query whose result it shows
 	Title    string
-	Of       string            // which reports run the query (collect); empty: run only if needed
+	Of       string            // the condition under which a report has it (conditions); empty: collect runs it
 	Params   map[string]string // parameters of the query that differ from the defaults
 	Caption  string
 	Wide     bool // as wide as the page; other charts are placed side by side if there is room
@@ -560,12 +560,7 @@ func (c *content) collectCharts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The conditions of charts: estimates of all flows, estimates from windows of time, reports with a base,
-	// simulations of every packet, and such simulations with jobs.
-	sampled := c.estimate.Variant.Sampled()
-	exact := c.estimate.Variant.WholeNetwork()
-	holds := map[string]bool{"flows": !sampled, "windows": sampled, "base": c.base != nil, "exact": exact,
-		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
+	holds := c.conditions()
 	for _, s := range sections {
 		for _, chart := range s.Charts {
 			if !holds[chart.Of] {
@@ -580,6 +575,15 @@ func (c *content) collectCharts(ctx context.Context) error {
 		return c.put(ctx, "path_shares", nil)
 	}
 	return nil
+}
+
+// conditions reports which conditions of charts hold: estimates of all flows, estimates from windows of time,
+// reports with a base, simulations of every packet, and such simulations with jobs.
+func (c *content) conditions() map[string]bool {
+	sampled := c.estimate.Variant.Sampled()
+	exact := c.estimate.Variant.WholeNetwork()
+	return map[string]bool{"flows": !sampled, "windows": sampled, "base": c.base != nil, "exact": exact,
+		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
 }
 
 // putAll asks several queries with the same parameters.
