@@ -22,10 +22,11 @@ is simulated with exact. Its VPC log, one record of a minute for each connection
 the same 20 s are run with exact. The table has p99 of the slowdown of the requests in the trace,
 and the error of the estimate: if --traffic states sizes and bursts (known), a third of the mean
 size, three times the mean size, and without --traffic. Column again is the trace with another
-seed. For the stream and for the transfer, which have no requests, p99 is that of the web flows;
-known is paced and bulk, and the wrong sizes are messages of 5.3 and 48 KB. The transfer is one
-connection that the network limits. Without --traffic, the program takes it for bulk, and the
-others for messages of 16 KB.`
+seed of the application. For the stream and for the transfer, which have no requests, p99 is that
+of the web flows; known is paced and bulk, and the wrong sizes are messages of 5.3 and 48 KB. The
+transfer is one connection that the network limits. Without --traffic, the program takes it for
+bulk, and the others for messages of 16 KB. Messages do not slow down if a link is full. If such a
+transfer is simulated as messages, the link is overloaded, and slowdowns grow without bound.`
 
 const (
 	modelBps     = 30e6
