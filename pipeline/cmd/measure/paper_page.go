@@ -517,8 +517,12 @@ func (p *paper) ns3Section(ctx context.Context) {
 			marginText(of.margin(len(errors))), of.against(errors, s.repaired.p99(), s.repaired.p99()))...)
 	}
 	difference, margin := paired(ours, theirs)
+	together := decide(difference, margin)
 	p.printf("\nAll %d together: **%s**. The mean difference at p99 is %s, sampling error %s.", len(ours),
-		decide(difference, margin), percent(difference), marginText(margin))
+		together, percent(difference), marginText(margin))
+	if together == differs {
+		p.text("ns3-differs")
+	}
 	p.draw(ctx, "published", "Errors of p99 of the published code and of ours, on the same flows",
 		besideChart(data, "error of p99, the published code", map[string]any{
 			"color": field("code", "nominal", "published code"),
