@@ -95,14 +95,36 @@ func openDirectory(path string) (*Store, error) {
 	return &Store{Root: root, local: true, files: iceio.LocalFS{}}, err
 }
 
-// properties returns the properties of the Iceberg library for the environment variables of the AWS tools
-// that it does not read itself.
+// environment has the properties of the Iceberg library for the environment variables of the clouds' tools
+// that it does not read itself. If two variables set one property, the last one counts.
+var environment = []struct{ variable, property string }{
+	{"AWS_ENDPOINT_URL", iceio.S3EndpointURL},
+	{"AWS_ENDPOINT_URL_S3", iceio.S3EndpointURL},
+	{"AZURE_STORAGE_DOMAIN", iceio.ADLSEndpoint},
+}
+
+// properties returns the properties of the Iceberg library for the environment. The key or the connection
+// string of an Azure account is used if there is one. Otherwise, the library uses the identity of the user
+// or machine.
 func properties(env func(string) string) map[string]string {
 	props := map[string]string{}
-	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} { // the last one counts
-		endpoint := env(name)
-		if endpoint != "" {
-			props[iceio.S3EndpointURL] = endpoint
+	for _, e := range environment {
+		value := env(e.variable)
+		if value != "" {
+			props[e.property] = value
+		}
+	}
+	account := env("AZURE_STORAGE_ACCOUNT")
+	key := env("AZURE_STORAGE_KEY")
+	if account != "" && key != "" {
+		props[iceio.ADLSSharedKeyAccountName] = account
+		props[iceio.ADLSSharedKeyAccountKey] = key
+	}
+	connection := env("AZURE_STORAGE_CONNECTION_STRING")
+	for part := range strings.SplitSeq(connection, ";") {
+		account, found := strings.CutPrefix(part, "AccountName=")
+		if found {
+			props[iceio.ADLSConnectionStringPrefix+account] = connection
 		}
 	}
 	return props
