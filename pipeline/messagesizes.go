@@ -18,6 +18,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/variant"
+	"parsimon/stages/estimators"
 	"parsimon/stages/traffic"
 )
 
@@ -28,6 +29,11 @@ func MessageSizesStage(id lake.ScenarioID, v variant.Variant) *engine.Stage {
 		Name: "message_sizes", Place: lake.Place{Scenario: id, Variant: v}, Unit: "windows",
 		Command: "parsimon run", Writes: []schema.Table{schema.MessageSizes}, Cut: oneTask,
 	}
+}
+
+// CheckWindows returns an error if windows of time of the scenario cannot be simulated packet by packet.
+func (m *Model) CheckWindows() error {
+	return m.check(Variant{Estimator: estimators.Exact}, Settings{For: ForWindows})
 }
 
 // AssumedSizes returns the message sizes, in bytes, that the flows of an ingested workload have only by

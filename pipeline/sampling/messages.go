@@ -3,7 +3,6 @@ package sampling
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
-	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
@@ -67,6 +65,10 @@ func VaryMessageSizes(ctx context.Context, base *pipeline.Estimation, at variant
 	if _, err := engine.Complete(base.Lake, stage, pipeline.MethodVersion); err == nil {
 		return nil
 	}
+	if err := base.CheckWindows(); err != nil {
+		base.Log.Warn().Msgf("how much the assumed message sizes matter is not known: %v", err)
+		return nil
+	}
 	s := &sampler{base: base, ask: Ask{Of: []float64{0.99}, Confidence: 0.95}}
 	s.forget()
 	if s.index, err = readIndex(ctx, base); err != nil {
@@ -85,10 +87,6 @@ func VaryMessageSizes(ctx context.Context, base *pipeline.Estimation, at variant
 	found := make([]map[int]histograms, len(sizeFactors))
 	for i, factor := range sizeFactors {
 		found[i], err = s.withSizes(ctx, factor)
-		if errors.As(err, new(scenario.Refusal)) {
-			base.Log.Warn().Msgf("how much the assumed message sizes matter is not known: %v", err)
-			return nil
-		}
 		if err != nil {
 			return fmt.Errorf("message sizes times %.3g: %w", factor, err)
 		}
