@@ -44,3 +44,52 @@ func TestTimeBetweenRequestsOfAPacket(t *testing.T) {
 		}
 	}
 }
+
+// The default timeouts are those of InfiniBand, and of long paths. A shorter one would retransmit packets that
+// only wait in queues. Values are worked out by hand: 4.096 µs × 2^10, 4.096 µs × 2^14 with PFC, and eight
+// times the way of a packet (838.4 ns on each link) and of its ACK (48 ns) with links of 300 µs.
+func TestDefaultTimeoutsByHand(t *testing.T) {
+	for _, c := range []struct {
+		delayNS int64
+		buffer  BufferParams
+		wantPS  int64
+	}{
+		{1000, BufferParams{}, 4_194_304_000},
+		{300_000, BufferParams{}, 8 * 2 * (838_400 + 48_000 + 600_000_000)},
+		{1000, BufferParams{SwitchBytes: 1 << 24, Alpha: 1, PFC: true}, 67_108_864_000},
+	} {
+		e := overSwitch(simkernel.DCTCP, 1, 1000, 0)
+		for i := range e.links {
+			e.links[i].DelayNS = c.delayNS
+		}
+		n := newExampleNetwork(t, &e, c.buffer, 7)
+		got := n.timeoutPS([]int32{0, 3})
+		if got != c.wantPS {
+			t.Errorf("links of %d ns, %+v: %d ps, want %d", c.delayNS, c.buffer, got, c.wantPS)
+		}
+	}
+}
+
+// With up to three packets in flight, senders of IRN wait for RTO_low: 100 µs, or three round trips if these
+// take longer (Mittal et al., SIGCOMM'18, §3.1 and §4.1).
+func TestLowTimeoutOfIRNByHand(t *testing.T) {
+	e := overSwitch(simkernel.DCTCP, 1, 1000, 0)
+	n := newExampleNetwork(t, &e, BufferParams{}, 7)
+	n.recover()
+	n.recovery.irn = true
+	for roundTripNS, wantPS := range map[int64]int64{10_000: 100_000_000, 50_000: 150_000_000} {
+		flow := newFlow{size: 1000, path: []int32{0, 3}}
+		if err := n.recovery.prepare(&flow, roundTripNS); err != nil {
+			t.Fatal(err)
+		}
+		if flow.lowPS != wantPS {
+			t.Errorf("round trip of %d ns: %d ps, want %d", roundTripNS, flow.lowPS, wantPS)
+		}
+	}
+	for inFlight, want := range map[int64]int64{3: 1, 4: 2} {
+		f := recoveryFlow{lowPS: 1, timeoutPS: 2, una: 10, maxSent: 10 + inFlight}
+		if f.patiencePS() != want {
+			t.Errorf("%d packets in flight: %d, want %d", inFlight, f.patiencePS(), want)
+		}
+	}
+}
