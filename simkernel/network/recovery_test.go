@@ -45,7 +45,7 @@ func TestTimeBetweenRequestsOfAPacket(t *testing.T) {
 	}
 }
 
-// The default timeouts are those of InfiniBand, and of long paths. A shorter one would retransmit packets that
+// The default timeouts are those of InfiniBand, and of long paths. Shorter ones would retransmit packets that
 // only wait in queues. Values are worked out by hand: 4.096 µs × 2^10, 4.096 µs × 2^14 with PFC, and eight
 // times the way of a packet (838.4 ns on each link) and of its ACK (48 ns) with links of 300 µs.
 func TestDefaultTimeoutsByHand(t *testing.T) {
