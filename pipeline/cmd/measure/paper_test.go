@@ -271,7 +271,8 @@ func pageOf(t *testing.T, items []paperItem, records map[string]*paperRecord, wr
 		os.WriteFile(notebookPython, []byte("#!/bin/sh\ncat >/dev/null\necho '<svg/>'\n"), 0o755),
 		os.WriteFile(filepath.Join(published, "sensitivity.csv"), []byte(strings.Repeat("c,", 11)+"c\n"+
 			"7,Matrix A,Hadoop,1.0,0.66,0.68,0.3,2-to-1,0,0.1,0,0.2\n"+
-			"8,Matrix B,Hadoop,1.0,0.66,0.68,0.4,2-to-1,0,0.1,0,0.2\n"), 0o644)); err != nil {
+			"8,Matrix B,Hadoop,1.0,0.66,0.68,0.4,2-to-1,0,0.1,0,0.2\n"+
+			"10,Matrix B,Hadoop,1.0,0.50,0.34,0.4,2-to-1,0,0.1,0,0.2\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	p := &paper{bench: &bench{shared: "shared"}, items: items, records: records}
@@ -286,12 +287,13 @@ func pageOf(t *testing.T, items []paperItem, records map[string]*paperRecord, wr
 // Scenarios that were not measured are named.
 func TestPageComparesWithThePaper(t *testing.T) {
 	var items []paperItem
-	for _, name := range []string{"007", "008", "009"} {
+	for _, name := range []string{"007", "008", "009", "010"} {
 		items = append(items, paperItem{Section: "192", Name: name, Ways: allWays})
 	}
 	page := pageOf(t, items, map[string]*paperRecord{
 		"192/007": recordOf(items[0], [drawsCount]float64{0.1, 0.11, 0.12}),
 		"192/008": recordOf(items[1], [drawsCount]float64{0.4, 0.41, 0.42}),
+		"192/010": recordOf(items[3], [drawsCount]float64{0.1, 0.11, 0.12}), // at twice the paper's load
 	}, func(p *paper) {
 		p.sensitivitySection(t.Context())
 		p.timesSection()
@@ -302,7 +304,8 @@ func TestPageComparesWithThePaper(t *testing.T) {
 		"| 68%, 68% | 30%, 30% | 10.0 | +10.0% | +11.0% ±0.6% | +1.0% ±3.2% | agrees |  | +20.0% |",
 		"| differs | the busiest tenth of the links has a load of 30%, in the paper 40% |",
 		"Not measured yet: `009`.",
-		"sums over the first draws of 2 scenarios",
+		"| not decided | the busiest link has a load of 68%, in the paper 34% |",
+		"sums over the first draws of 3 scenarios",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
