@@ -110,9 +110,8 @@ func measureDays(ctx context.Context, b *bench) {
 	if len(b.args) > 0 {
 		return
 	}
-	b.modelTable(ctx, folder, method)
-	b.costTable(ctx, folder, method)
-	if b.late() {
+	measured := b.modelTable(ctx, folder, method) && b.costTable(ctx, folder, method)
+	if !measured {
 		b.printf("\nNot all is measured yet. `make days ARGS=--write` continues.")
 	}
 }

@@ -128,8 +128,8 @@ func (a *modelApplication) rules() []string {
 	return []string{a.Known, size(1.0 / 3), size(3), ""}
 }
 
-// modelTable prints the errors of the models.
-func (b *bench) modelTable(ctx context.Context, folder, method string) {
+// modelTable prints the errors of the models. It reports whether all of them are measured.
+func (b *bench) modelTable(ctx context.Context, folder, method string) (complete bool) {
 	b.printf("\n## Models of what connections send\n\n%s", modelsText)
 	b.header("application", "p99", "again", "known", "a third", "three times", "without --traffic")
 	for i := range modelApplications {
@@ -140,7 +140,7 @@ func (b *bench) modelTable(ctx context.Context, folder, method string) {
 		file := filepath.Join(folder, "model-"+strings.ReplaceAll(a.Name, " ", "-")+".json")
 		r, ok := remember(b, file, method, func() modelResult { return b.measureModel(ctx, a) })
 		if !ok {
-			return
+			return false
 		}
 		cells := []any{a.Name, fmt.Sprintf("%.2f", r.Truth), percent(r.Again/r.Truth - 1)}
 		for _, rule := range a.rules() {
@@ -148,6 +148,7 @@ func (b *bench) modelTable(ctx context.Context, folder, method string) {
 		}
 		b.row(cells...)
 	}
+	return true
 }
 
 // measureModel simulates the trace of an application, and estimates it from its log.
@@ -280,13 +281,13 @@ var costRules = []string{"bulk", "messages:64KB", "messages:16KB", "messages:4KB
 
 var costEstimators = []string{"independent", "flow", "exact"}
 
-// costTable prints what profiles and models cost.
-func (b *bench) costTable(ctx context.Context, folder, method string) {
+// costTable prints what profiles and models cost. It reports whether all is measured.
+func (b *bench) costTable(ctx context.Context, folder, method string) (complete bool) {
 	r, ok := remember(b, filepath.Join(folder, fmt.Sprintf("cost-%v.json", b.short)), method, func() costResult {
 		return b.measureCost(ctx)
 	})
 	if !ok {
-		return
+		return false
 	}
 	perRecord := func(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/float64(r.Records)) }
 	b.printf("\n## Cost\n\nIngest of the persistent day as VPC text, %d records: %.1f µs of processor time a "+
@@ -303,6 +304,7 @@ func (b *bench) costTable(ctx context.Context, folder, method string) {
 		}
 		b.row(cells...)
 	}
+	return true
 }
 
 // measureCost measures an ingest and runs.
