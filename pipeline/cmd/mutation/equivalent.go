@@ -17,8 +17,10 @@ type equivalent struct {
 // equivalents are few on purpose: a survivor is more often a missing test.
 var equivalents = []equivalent{
 	{"stages/tables/sort.go", "digitBits = 11", "11", "digits of any width sort"},
-	{"stages/tables/sort.go", "digits    = 1 << digitBits", "1", "digits that overlap sort, too"},
-	{"stages/tables/sort.go", "for shift := 0; all>>shift != 0; shift += digitBits {", ">>",
+	{"stages/tables/sort.go", "fewBits   = 8", "8", "digits of any width sort"},
+	{"stages/tables/sort.go", "fewRows   = 2_000", "2_000", "digits of any width sort"},
+	{"stages/tables/sort.go", "if n <= fewRows {", "<=", "digits of any width sort"},
+	{"stages/tables/sort.go", "for shift := 0; all>>shift != 0; shift += bits {", ">>",
 		"more passes, the same order"},
 	{"stages/tables/sort.go", "return uint64(row-least)<<10 | uint64(hop)", "10", "hops take fewer bits"},
 	{"stages/tables/tables.go", "const SmallBatch = 4_096", "4_096",
