@@ -146,7 +146,7 @@ func usage(flags *pflag.FlagSet) string {
 	var s strings.Builder
 	s.WriteString("measure NAME [flags] [ARGUMENT …]\n\n")
 	for _, m := range measurements() {
-		fmt.Fprintf(&s, "  %-19s%-12s%s\n", m.name, m.args, m.summary)
+		fmt.Fprintf(&s, "  %-19s%-13s%s\n", m.name, m.args, m.summary)
 	}
 	return s.String() + "\n" + flags.FlagUsages()
 }
