@@ -21,25 +21,29 @@ import (
 //	                         └─ stage generate ─ flows: after the division ───┘
 
 const daysText = `In every interval of a flow log, each link must be offered the bytes that the log
-has there. This page measures that law on five generated days of 16 hosts in four racks. Each has the rates of
-production: databases of 5 to 40 Mbps, brokers with bursts of up to 1 Gbps, tunnels of 3 to 6 Gbps,
-backups of 8 Gbps, short web flows, and databases of a rack whose traffic moves to other exporters
-shortly after noon. Hosts have 25 Gbps. Only numbers are scaled down: 6 to 20,000 connections a day,
-and messages of 16 MB (brokers: 64 MB, tunnels: 1 GB) instead of KB. The generator writes down the
-bytes of each link in each minute while it draws them. The network has one path between two hosts,
-so nothing that is measured takes part in the truth.
+has there. This page tests that law on five generated days of 16 hosts in four racks. Their rates are
+those of production: databases of 5 to 40 Mbps, brokers with bursts of up to 1 Gbps, tunnels of 3 to
+6 Gbps, backups of 8 Gbps, short web flows, and databases of a rack whose traffic moves to other
+exporters shortly after noon. Hosts have 25 Gbps. Only the numbers of connections and messages are
+scaled down: there are 6 to 20,000 connections a day, and messages have 16 MB (brokers: 64 MB, tunnels:
+1 GB) instead of KB. The generator records the bytes of each link in each minute while it draws them.
+The network has one path between two hosts, so the truth does not depend on the code that is tested.
 
 Both directions of a connection carry data. In VPC logs, both ends record each minute. In IPFIX and
 NetFlow, the leaves of both ends do, and NetFlow samples one packet in 1,000 at each of them.
 
-A cell has the share of the minutes of links whose bytes are within 1% of the truth. For NetFlow, it
-has the shares within two and within five standard deviations of the sampling; the first is 95.4% if
-sampling is the only error and samples are many. On a link with short web flows alone, one sample is
-already many standard deviations. In brackets is the share of the bytes in another minute than in
-the truth. Before: all bytes of a connection at its start, as versions without view
-workload_intervals sent them. After ingest: the view's intervals. After the division: the flows of
-table flows, at their starts. The last columns have the largest difference after ingest, and the
-difference of all bytes.`
+A cell has the percentage of (link, minute) pairs whose bytes are within 1% of the truth. For NetFlow,
+it has the percentages within two and within five standard deviations of the sampling. With many
+samples and no other error, the first is 95.4%. On a link with only short web flows, a single sample
+is many standard deviations. The percentage of the bytes that are in the wrong minute is in
+parentheses.
+
+- Before: all bytes of a connection are sent at its start, as in versions without view
+  workload_intervals.
+- After ingest: bytes are sent in the intervals of the view.
+- After the division: the flows of table flows send their bytes at their starts.
+
+The last two columns have the largest difference after ingest and the difference of all bytes.`
 
 const daysFindings = `
 Two limits are visible:
@@ -47,7 +51,7 @@ Two limits are visible:
 - Connections of at most two records within two minutes stay one flow. The bytes of their second
   minute are offered in the first. Brokers with bursts of one to four minutes are the worst case.
 - Exporters are compared over five minutes. If traffic moves within them, only the observer with the
-  most bytes counts until the next five begin. If it is sampled, the bytes of these five minutes are
+  most bytes counts until the next five minutes begin. If the log is sampled, the bytes of these five minutes are
   estimated from three exporters instead of two, and are too low. Other minutes are not affected.`
 
 // A dayResult is what one log of a day gave.

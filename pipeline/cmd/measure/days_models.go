@@ -18,15 +18,17 @@ import (
 
 const modelsText = `Eight connections of one application send 30 Mbps each to one host of 1 Gbps.
 Service web sends flows of 25 KB to it, 10% of its capacity. The application's own trace of 20 s
-is simulated with exact. Its VPC log, one record of a minute for each connection, is ingested, and
-the same 20 s are run with exact. The table has p99 of the slowdown of the requests in the trace,
-and the error of the estimate: if --traffic states sizes and bursts (known), a third of the mean
-size, three times the mean size, and without --traffic. Column again is the trace with another
-seed of the application. For the stream and for the transfer, which have no requests, p99 is that
-of the web flows; known is paced and bulk, and the wrong sizes are messages of 5.3 and 48 KB. The
-transfer is one connection that the network limits. Without --traffic, the program takes it for
-bulk, and the others for messages of 16 KB. Messages do not slow down if a link is full. If such a
-transfer is simulated as messages, the link is overloaded, and slowdowns grow without bound.`
+is simulated with exact. Its VPC log has one record a minute for each connection. The log is ingested,
+and the same 20 s are run with exact. The table has the p99 of the slowdown of the requests in the
+trace, and the error of four estimates. In column known, --traffic states the sizes and bursts. In the
+next two columns, it states a third of the mean size and three times the mean size. The last estimate
+is without --traffic. Column again is the trace with another seed of the application.
+
+The stream and the transfer have no requests, so their p99 is that of the web flows. In column known,
+the stream is paced and the transfer is bulk. In the next two columns, they are messages of 5.3 and 48
+KB. The transfer is one connection that the network limits. Without --traffic, the program treats it as
+bulk, and the other applications as messages of 16 KB. Messages do not slow down if a link is full. If
+such a transfer is simulated as messages, the link is overloaded, and slowdowns grow without bound.`
 
 const (
 	modelBps     = 30e6
