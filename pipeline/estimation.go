@@ -117,9 +117,12 @@ func (e *Estimation) forgetUnborn(err error) error {
 		return err
 	}
 	endless := errors.Is(err, network.ErrStorm) && e.Lake.Answer(e.ID()).IsZero()
-	_, unrouted := engine.Complete(e.Lake, e.Plan().Writer(schema.LinkLoads), MethodVersion)
-	if unrouted == nil && !endless {
-		return err
+	routes := e.Plan().Writer(schema.LinkLoads)
+	if routes != nil { // windows are not routed as a whole
+		_, unrouted := engine.Complete(e.Lake, routes, MethodVersion)
+		if unrouted == nil && !endless {
+			return err
+		}
 	}
 	return errors.Join(err, e.exec.Session().RemoveUncommitted(e.base()))
 }

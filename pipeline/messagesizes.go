@@ -141,7 +141,7 @@ func (s *rangeSink) close() error {
 // read reads the flows of a range.
 func (s *rangeSink) read(fromNS, toNS int64) schema.Batches {
 	i := slices.Index(s.ranges, [2]int64{fromNS, toNS})
-	if _, err := os.Stat(s.path(i)); err != nil {
+	if _, err := os.Stat(s.path(i)); errors.Is(err, os.ErrNotExist) {
 		return parquet.NewReader(schema.Flows, os.Open, nil, nil, nil) // no flow starts in the range
 	}
 	return parquet.OpenFile(schema.Flows, s.path(i))

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -77,6 +78,26 @@ func TestWindowsKeepTheOrder(t *testing.T) {
 	})
 	if err != nil || carried == 0 {
 		t.Errorf("%v, %d of %d rows are carried", err, carried, rows)
+	}
+}
+
+// If windows cannot be simulated, the error is the cause, and their scenario is removed. It was a panic:
+// windows have no stage that routes all flows.
+func TestWindowsThatFailAreForgotten(t *testing.T) {
+	topology, flows := fixture.Trace(t, 100)
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: whole})
+	w := windows.Selection{WarmupNS: 1000, CooldownNS: 1000, LongestBytes: 1000, Spans: [][2]int64{{0, 1000}}}
+	derived, err := DeriveWindows(t.Context(), base, w, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer derived.Close()
+	cause := errors.New("the disk is full")
+	if err := derived.forgetUnborn(cause); !errors.Is(err, cause) {
+		t.Errorf("error %v, want %v", err, cause)
+	}
+	if _, err := os.Stat(filepath.Join(base.Lake.Path(), derived.base().SpecPath())); !os.IsNotExist(err) {
+		t.Errorf("the scenario is left, or %v", err)
 	}
 }
 

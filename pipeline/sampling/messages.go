@@ -3,6 +3,7 @@ package sampling
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -51,7 +52,8 @@ func sizeShare(v pipeline.Variant) float64 {
 // VaryMessageSizes shows how much p99 of slowdown depends on message sizes that no rule states, in a run of a
 // flow log (table message_sizes). It simulates the same windows of time, packet by packet, with the assumed
 // sizes, with a third of them and with three times them. at is the variant that the table describes. Without
-// assumed sizes, or if the lake has the table, it does nothing.
+// assumed sizes, or if the lake has the table, it does nothing. If the windows cannot be simulated, it logs a
+// warning: the estimate is complete without them.
 //
 // The windows are those of a first round of an estimate from windows (see draw), but longer. They take at
 // most sizeCost of the packets of the workload, unless it is small. The rows depend on the scenario and on
@@ -62,12 +64,27 @@ func VaryMessageSizes(ctx context.Context, base *pipeline.Estimation, at variant
 		return err
 	}
 	stage := pipeline.MessageSizesStage(base.ID(), at)
+	if err := base.Executor().Repair(engine.Plan{stage}); err != nil {
+		return err
+	}
 	if _, err := engine.Complete(base.Lake, stage, pipeline.MethodVersion); err == nil {
 		return nil
 	}
-	if err := base.CheckWindows(); err != nil {
-		base.Log.Warn().Msgf("how much the assumed message sizes matter is not known: %v", err)
+	err = varySizes(ctx, base, stage, sizes)
+	if err != nil && ctx.Err() == nil {
+		base.Log.Warn().Msgf("how much the assumed message sizes matter is not known: %v; --traffic states them",
+			err)
 		return nil
+	}
+	return err
+}
+
+// varySizes simulates the windows with each factor, and writes table message_sizes.
+func varySizes(
+	ctx context.Context, base *pipeline.Estimation, stage *engine.Stage, sizes map[string]int64,
+) (err error) {
+	if err := base.CheckWindows(); err != nil {
+		return err
 	}
 	s := &sampler{base: base, ask: Ask{Of: []float64{0.99}, Confidence: 0.95}}
 	s.forget()
@@ -75,9 +92,7 @@ func VaryMessageSizes(ctx context.Context, base *pipeline.Estimation, at variant
 		return err
 	}
 	if err := s.sizeWindows(); err != nil {
-		base.Log.Warn().Msgf("how much the assumed message sizes matter is not known: %v; state them with "+
-			"--traffic", err)
-		return nil
+		return err
 	}
 	largest := int64(0)
 	for _, bytes := range sizes {
@@ -157,8 +172,8 @@ func (s *sampler) sizeWindows() error {
 }
 
 // withSizes simulates the windows with message sizes times a factor, and returns the slowdowns by slot. It
-// removes the scenario of the windows.
-func (s *sampler) withSizes(ctx context.Context, factor float64) (map[int]histograms, error) {
+// removes the scenario of the windows, unless it is interrupted: the next run then goes on with it.
+func (s *sampler) withSizes(ctx context.Context, factor float64) (_ map[int]histograms, err error) {
 	slots := s.design.Drawn(s.drawn)
 	selection := s.selection(slots, s.warmup.NS)
 	selection.SizeFactor = factor
@@ -167,6 +182,11 @@ func (s *sampler) withSizes(ctx context.Context, factor float64) (map[int]histog
 		return nil, err
 	}
 	defer run.Close()
+	defer func() {
+		if ctx.Err() == nil {
+			err = errors.Join(err, run.Executor().Session().RemoveUncommitted(lake.Of(run.ID())))
+		}
+	}()
 	r, err := s.simulate(ctx, slots, selection, run)
 	if err != nil {
 		return nil, err
@@ -175,7 +195,7 @@ func (s *sampler) withSizes(ctx context.Context, factor float64) (map[int]histog
 	if err != nil {
 		return nil, err
 	}
-	return x.found, run.Executor().Session().RemoveUncommitted(lake.Of(run.ID()))
+	return x.found, nil
 }
 
 // A sizesRow is a group of flows with a factor.
@@ -210,10 +230,14 @@ func (s *sampler) sizesRecord(sizes map[string]int64, found []map[int]histograms
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b sizesRow) int { return cmp.Compare(a.key.Label, b.key.Label) })
+	flows := int64(0) // also those without slowdowns
+	for _, x := range s.index.slots {
+		flows += x.Flows
+	}
 	share := 0.0
 	drawn := s.design.Drawn(s.drawn)
 	for _, n := range drawn {
-		share += float64(s.index.slots[n].Flows) / float64(s.index.totals[all])
+		share += float64(s.index.slots[n].Flows) / float64(flows)
 	}
 	return columns.RecordOf(schema.MessageSizes, rows, func(r sizesRow) columns.Row {
 		row := columns.Row{

@@ -95,6 +95,14 @@ func TestAssumedMessageSizesAreVaried(t *testing.T) {
 			t.Errorf("service %s: %v to %v", *s.Service, s.Low, s.High)
 		}
 	}
+	// A damaged table is made again, with the same rows.
+	files, err := filepath.Glob(filepath.Join(c.lake, "message_sizes", "*", "*", "*.parquet"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files of message_sizes: %v, error %v", files, err)
+	}
+	if err := os.WriteFile(files[0], []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	again := c.sized(t, "assumed")
 	if fmt.Sprint(again.Sizes[0].High) != fmt.Sprint(assumed.Sizes[0].High) {
 		t.Errorf("%+v, and %+v when it is repeated", assumed.Sizes, again.Sizes)

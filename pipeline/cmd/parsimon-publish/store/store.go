@@ -62,7 +62,7 @@ func Open(ctx context.Context, at string) (*Store, error) {
 		}
 		return openDirectory(u.Path)
 	}
-	s := &Store{Root: strings.TrimRight(at, "/"), Props: properties(os.Getenv)}
+	s := &Store{Root: strings.TrimRight(at, "/"), Props: properties(os.Getenv, u.Host)}
 	made, err := iceio.LoadFS(ctx, s.Props, s.Root)
 	if errors.Is(err, iceio.ErrIOSchemeNotFound) {
 		return nil, fmt.Errorf("%s: want %s", at, publishing.Schemes)
@@ -103,10 +103,10 @@ var environment = []struct{ variable, property string }{
 	{"AZURE_STORAGE_DOMAIN", iceio.ADLSEndpoint},
 }
 
-// properties returns the properties of the Iceberg library for the environment. The key or the connection
-// string of an Azure account is used if there is one. Otherwise, the library uses the identity of the user
-// or machine.
-func properties(env func(string) string) map[string]string {
+// properties returns the properties of the Iceberg library for the environment and the host of a URL. The key
+// of an Azure account is used if the host is that account's. A connection string is used if there is one.
+// Otherwise, the library uses the identity of the user or machine.
+func properties(env func(string) string, host string) map[string]string {
 	props := map[string]string{}
 	for _, e := range environment {
 		value := env(e.variable)
@@ -116,7 +116,8 @@ func properties(env func(string) string) map[string]string {
 	}
 	account := env("AZURE_STORAGE_ACCOUNT")
 	key := env("AZURE_STORAGE_KEY")
-	if account != "" && key != "" {
+	named, _, _ := strings.Cut(host, ".")
+	if account != "" && key != "" && named == account {
 		props[iceio.ADLSSharedKeyAccountName] = account
 		props[iceio.ADLSSharedKeyAccountKey] = key
 	}

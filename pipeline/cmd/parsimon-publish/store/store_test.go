@@ -12,6 +12,9 @@ import (
 func TestEnvironmentOfClouds(t *testing.T) {
 	const connection = "DefaultEndpointsProtocol=https;AccountName=company;AccountKey=c2VjcmV0"
 	for name, c := range map[string]struct{ env, want map[string]string }{
+		"the key of another Azure account": {
+			map[string]string{"AZURE_STORAGE_ACCOUNT": "other", "AZURE_STORAGE_KEY": "c2VjcmV0"}, nil,
+		},
 		"nothing is set": {nil, nil},
 		"the address of S3 alone counts most": {
 			map[string]string{"AWS_ENDPOINT_URL": "http://all", "AWS_ENDPOINT_URL_S3": "http://s3"},
@@ -29,7 +32,7 @@ func TestEnvironmentOfClouds(t *testing.T) {
 			map[string]string{iceio.ADLSConnectionStringPrefix + "company": connection},
 		},
 	} {
-		got := properties(func(variable string) string { return c.env[variable] })
+		got := properties(func(variable string) string { return c.env[variable] }, "company.dfs.core.windows.net")
 		if !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
