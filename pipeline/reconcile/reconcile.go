@@ -144,6 +144,7 @@ func (l *Log) expand(text string, values map[string]any) string {
 	tables := map[string]any{
 		"flows": l.flows, "intervals": l.intervals, "records": l.records, "run_flows": l.runFlows,
 		"slowdowns": l.slowdowns, "whole_intervals": traffic.WholeIntervals, "whole_ns": traffic.WholeNS,
+		"whole_bytes": traffic.WholeBytes,
 	}
 	return os.Expand(text, func(key string) string {
 		v, known := values[key]

@@ -242,7 +242,8 @@ func (q *query) divided() string {
 	}
 	return expand(divideSQL, map[string]any{
 		"flows": q.Flows, "intervals": q.Intervals, "hosts": "hosts", "rules": "rules",
-		"whole_intervals": WholeIntervals, "whole_ns": WholeNS, "ack_packet_bytes": ackPacketBytes,
+		"whole_intervals": WholeIntervals, "whole_ns": WholeNS, "whole_bytes": WholeBytes,
+		"ack_packet_bytes":   ackPacketBytes,
 		"small_packet_bytes": smallPacketBytes, "bulk_share": bulkShare, "other_kind": int(other),
 		"messages": int(Messages), "paced": int(Paced), "bulk": int(Bulk),
 	})

@@ -6,6 +6,7 @@ WITH connections AS (
     sum(end_ns::HUGEINT - start_ns) AS active_ns, CASE WHEN count(packets) = count(*) THEN sum(packets::HUGEINT) END AS packets
   FROM $intervals GROUP BY flow_id
   HAVING count(*) > $whole_intervals OR max(end_ns)::HUGEINT - min(start_ns) > $whole_ns
+    OR count(*) > 1 AND sum(bytes::HUGEINT) > $whole_bytes
 )
 SELECT
   c.flow_id,

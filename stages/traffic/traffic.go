@@ -10,9 +10,9 @@
 // Divide uses DuckDB and spills to disk. Write is a stream: its memory grows with the number of intervals
 // that overlap at a time.
 //
-// A connection that has at most WholeIntervals intervals within WholeNS stays whole: it is one flow that is
-// ready at its start. Every other connection has one of three models (Kind). A Rule states it for a service.
-// Without a rule, the log decides:
+// A connection with one interval of at most WholeNS stays whole: it is one flow that is ready at its start.
+// So does one with at most WholeIntervals intervals within WholeNS and at most WholeBytes. Every other
+// connection has one of three models (Kind). A Rule states it for a service. Without a rule, the log decides:
 //
 //	packets of at most ackPacketBytes on average                                        Paced
 //	packets of at least smallPacketBytes, or of unknown size, and at least bulkShare of
@@ -54,10 +54,14 @@ var kindNames = []string{"messages", "paced", "bulk"}
 // String returns the name of the model in rules.
 func (k Kind) String() string { return kindNames[k] }
 
-// A connection with at most WholeIntervals intervals within WholeNS stays whole.
+// A connection with one interval of at most WholeNS stays whole, and so does one with at most WholeIntervals
+// intervals within WholeNS and at most WholeBytes.
 const (
 	WholeIntervals = 2
 	WholeNS        = int64(120e9)
+	// WholeBytes is the size of a message of which nothing is known. A larger connection does not stay whole,
+	// because the bytes of its second interval would be offered in the first.
+	WholeBytes = otherSizeBytes
 )
 
 // Limits of the choice of a model. Package traffic describes them.

@@ -232,6 +232,8 @@ func TestRuleAtItsEdges(t *testing.T) {
 	minute := 60 * secondNS
 	cases := []divideCase{
 		{"two records in two minutes", "a", 2, minute, 1000, "1", -1, -1},
+		{"two records with a message", "a", 2, minute, 8000, "8", -1, -1},
+		{"two records with more than a message", "a", 2, minute, 8001, "8", 0, 2},
 		{"two records in more than two minutes", "a", 2, minute + 1, 1_000_000, "1000", 0, 2},
 		{"three short records", "a", 3, secondNS, 1_000_000, "1000", 0, 2},
 		{"one record of a minute", "a", 1, minute, 1_000_000, "1000", -1, -1},

@@ -46,14 +46,10 @@ parentheses.
 The last two columns have the largest difference after ingest and the difference of all bytes.`
 
 const daysFindings = `
-Two limits are visible:
-
-- Connections of at most two records within two minutes stay one flow. The bytes of their second
-  minute are offered in the first. Brokers with bursts of one to four minutes are the worst case.
-- Exporters are compared over five minutes. If traffic moves within them, only the observer with the
-  most bytes counts until the next five minutes begin. If the log is sampled, the bytes of these five
-  minutes are estimated from three exporters instead of two, and are too low. Other minutes are not
-  affected.`
+One limit is visible. Exporters are compared over five minutes. If traffic moves within them,
+only the observer with the most bytes counts until the next five minutes begin. If the log is sampled,
+the bytes of these five minutes are estimated from three exporters instead of two, and are too low.
+Other minutes are not affected.`
 
 // A dayResult is what one log of a day gave.
 type dayResult struct {
