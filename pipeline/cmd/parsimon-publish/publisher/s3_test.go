@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go/catalog"
 
@@ -66,8 +69,9 @@ func TestPublishersAtOnceInBucket(t *testing.T) {
 	if !testing.Short() {
 		rounds = 5
 	}
+	lakes := fillAtOnce(t)
 	for round := range rounds {
-		publishAtOnce(t, fmt.Sprintf("%s/%d", companyURL, round))
+		publishAtOnce(t, lakes, fmt.Sprintf("%s/%d", companyURL, round))
 	}
 }
 
@@ -151,24 +155,120 @@ func TestKilledPublishers(t *testing.T) {
 	}
 }
 
-// checkWhole returns an error if a table has some of the rows of the first scenario, but not all.
+// A bucket without space refuses objects: versitygw answers 507 then. The error names the object, no table
+// has half of a scenario, and the same command continues when there is space again.
+func TestFullBucket(t *testing.T) {
+	server := s3test.Start(t)
+	dir := t.TempDir()
+	p := publisherTo(t, fill(t, dir, first, 40), companyURL)
+	p.Tables = few()
+	publishAll(t, p, first)
+	fill(t, dir, second, 40)
+	step := int64(1)
+	if testing.Short() {
+		step = 7
+	}
+	full := 0
+	for room := int64(0); ; room += step {
+		var writes atomic.Int64
+		server.SetFault(func(w http.ResponseWriter, r *http.Request) s3test.Outcome {
+			if r.Method == http.MethodPut && writes.Add(1) > room {
+				s3test.Error(w, http.StatusInsufficientStorage, "InsufficientStorage")
+				return s3test.Answered
+			}
+			return s3test.Pass
+		})
+		_, err := p.Publish(t.Context(), []lake.ScenarioID{first, second})
+		server.SetFault(nil)
+		for _, published := range p.Tables {
+			checkWhole(t, p, published.Name)
+		}
+		got := rowsOf(t, p.Catalog, "slowdowns")[string(first)+"/flow-2"]
+		if got != 81 {
+			t.Errorf("%d rows of the scenario that was there before, want 81", got)
+		}
+		if err == nil {
+			break
+		}
+		full++
+		if !strings.Contains(err.Error(), companyURL+"/") || !strings.Contains(err.Error(), "InsufficientStorage") {
+			t.Errorf("with room for %d objects: %v", room, err)
+		}
+	}
+	t.Logf("full %d times", full)
+	for _, c := range publishAll(t, p, first, second) {
+		if c.Added+c.Removed != 0 {
+			t.Errorf("published again: %+v", c)
+		}
+	}
+	if full == 0 || len(rowsOf(t, p.Catalog, "scenarios")) != 2 {
+		t.Errorf("full %d times; scenarios %v", full, rowsOf(t, p.Catalog, "scenarios"))
+	}
+}
+
+// S3 refuses requests whose time differs from its own by more than 15 minutes. The driver learns the time of
+// the server from the answer, and signs for that time. If the server refuses this too, the error says that a
+// clock is wrong.
+func TestClockSkew(t *testing.T) {
+	server := s3test.Start(t)
+	p := publisherTo(t, fill(t, t.TempDir(), first, 40), companyURL)
+	p.Tables = few()
+	var requests atomic.Int64
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request) s3test.Outcome {
+		requests.Add(1)
+		s3test.Error(w, http.StatusForbidden, "RequestTimeTooSkewed")
+		return s3test.Answered
+	})
+	_, err := p.Publish(t.Context(), []lake.ScenarioID{first})
+	if err == nil || !strings.Contains(err.Error(), "the clocks of this machine and of the server differ") {
+		t.Errorf("the clock is wrong: %v", err)
+	}
+	if requests.Load() > 3 {
+		t.Errorf("%d requests before the error", requests.Load())
+	}
+	server.SetFault(nil)
+	for _, published := range p.Tables {
+		_, err := p.Catalog.LoadTable(t.Context(), store.Identify(published.Name))
+		if !errors.Is(err, catalog.ErrNoSuchTable) {
+			t.Errorf("table %s: %v", published.Name, err)
+		}
+	}
+	for _, ahead := range []time.Duration{20 * time.Minute, -20 * time.Minute} {
+		server.SetClock(ahead)
+		to := publisherTo(t, p.Lake, companyURL+"/"+ahead.String())
+		to.Tables = few()
+		publishAll(t, to, first)
+		got := rowsOf(t, to.Catalog, "slowdowns")[string(first)+"/flow-2"]
+		if got != 81 {
+			t.Errorf("clock %v ahead: %d rows, want 81", ahead, got)
+		}
+	}
+}
+
+// checkWhole reports an error if a table has some of the rows of a scenario, but not all.
 func checkWhole(t *testing.T, p *Publisher, name string) {
 	t.Helper()
 	_, err := p.Catalog.LoadTable(t.Context(), store.Identify(name))
 	if errors.Is(err, catalog.ErrNoSuchTable) {
 		return
 	}
-	for of, n := range rowsOf(t, p.Catalog, name) {
+	rows := rowsOf(t, p.Catalog, name)
+	for of, n := range rows {
 		if n != 81 {
 			t.Errorf("%s has %d rows of %s, want 81", name, n, of)
 		}
 	}
-	if name != "scenarios" || len(rowsOf(t, p.Catalog, name)) == 0 {
+	if name != "scenarios" {
 		return
 	}
 	for _, published := range few() {
-		if len(rowsOf(t, p.Catalog, published.Name)) == 0 {
-			t.Errorf("the scenario is visible, and table %s has no rows of it", published.Name)
+		has := rowsOf(t, p.Catalog, published.Name)
+		for scenario := range rows {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(has)), func(key string) bool {
+				return strings.HasPrefix(key, scenario)
+			}) {
+				t.Errorf("%s is visible, and table %s has no rows of it", scenario, published.Name)
+			}
 		}
 	}
 }

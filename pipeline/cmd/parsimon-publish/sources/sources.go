@@ -161,15 +161,32 @@ func (l *lister) find(ctx context.Context, pattern string) error {
 	if strings.ContainsAny(pattern, wildcards) {
 		return l.match(ctx, "", strings.Split(pattern, "/"))
 	}
-	a, err := l.bucket.Attributes(ctx, pattern)
+	bytes, err := l.sizeOf(ctx, pattern)
 	if err == nil {
-		l.found = append(l.found, &blob.ListObject{Key: pattern, Size: a.Size})
+		l.found = append(l.found, &blob.ListObject{Key: pattern, Size: bytes})
 		return nil
 	}
 	if pattern != "" && gcerrors.Code(err) != gcerrors.NotFound {
 		return err
 	}
 	return l.below(ctx, strings.TrimSuffix(pattern, "/"))
+}
+
+// sizeOf returns the size of an object. If the service refuses the HEAD request, sizeOf reads the object:
+// only the answer to GET has a body that says why, which the driver needs to correct a wrong clock.
+func (l *lister) sizeOf(ctx context.Context, key string) (int64, error) {
+	a, err := l.bucket.Attributes(ctx, key)
+	if err == nil {
+		return a.Size, nil
+	}
+	if gcerrors.Code(err) != gcerrors.PermissionDenied {
+		return 0, err
+	}
+	in, err := l.bucket.NewReader(ctx, key, nil)
+	if err != nil {
+		return 0, err
+	}
+	return in.Size(), in.Close()
 }
 
 // below finds all objects below a prefix.

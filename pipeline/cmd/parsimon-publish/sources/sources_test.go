@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"parsimon/pipeline/cmd/parsimon-publish/s3test"
 	"parsimon/pipeline/workloads"
@@ -157,5 +158,26 @@ func TestWrongCredentials(t *testing.T) {
 	_, err := b.List(t.Context(), root+"a/2026")
 	if err == nil || strings.Contains(err.Error(), secret) || requests.Load() > 3 {
 		t.Errorf("%d requests: %v", requests.Load(), err)
+	}
+}
+
+// S3 refuses requests whose time differs from its own by more than 15 minutes. A wrong clock must not end a
+// night if the driver learns the right time, even if the first request has an answer without a body.
+func TestClockSkew(t *testing.T) {
+	s := logs(t)
+	s.SetClock(20 * time.Minute)
+	for _, from := range []string{"a/2026/01/31/x.log", "*/2026/01/31"} {
+		b := &Buckets{}
+		all, err := b.List(t.Context(), root+from)
+		if err != nil {
+			t.Fatalf("%s: %v", from, err)
+		}
+		to := filepath.Join(t.TempDir(), "copy")
+		if err := b.Copy(t.Context(), all[0], to); err != nil {
+			t.Errorf("%s: %v", from, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

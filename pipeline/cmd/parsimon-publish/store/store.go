@@ -148,7 +148,7 @@ func (s *Store) Stat(path string) (bytes int64, written time.Time, err error) {
 	if opened, ok := s.files.(*blobfs.FileIO); ok { // its Stat also accepts prefixes, with more requests
 		a, err := opened.Attributes(context.Background(), s.key(path))
 		if err != nil {
-			return 0, time.Time{}, notExist(err)
+			return 0, time.Time{}, classify(err)
 		}
 		return a.Size, a.ModTime, nil
 	}
@@ -166,12 +166,17 @@ func (s *Store) key(path string) string {
 	return key
 }
 
-func notExist(err error) error {
+// classify returns an error as one of package fs if there is one, and says what to do about a wrong clock.
+func classify(err error) error {
 	switch gcerrors.Code(err) {
 	case gcerrors.NotFound:
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case gcerrors.FailedPrecondition:
 		return fmt.Errorf("%w: %w", fs.ErrExist, err)
+	}
+	var answer interface{ ErrorCode() string }
+	if errors.As(err, &answer) && answer.ErrorCode() == "RequestTimeTooSkewed" {
+		return fmt.Errorf("the clocks of this machine and of the server differ too much: correct them: %w", err)
 	}
 	return err
 }
@@ -180,7 +185,7 @@ func notExist(err error) error {
 func (s *Store) Read(path string) ([]byte, error) {
 	data, err := s.files.ReadFile(path)
 	if err != nil {
-		return nil, notExist(err)
+		return nil, classify(err)
 	}
 	return data, nil
 }
@@ -261,7 +266,7 @@ func (s *Store) put(ctx context.Context, path string, c condition, write func(io
 		return err
 	}
 	if err := w.Close(); err != nil {
-		return notExist(err)
+		return classify(err)
 	}
 	return nil
 }
@@ -316,7 +321,7 @@ func (s *Store) List(path string, do func(path string) error) error {
 		return do(path)
 	})
 	if err != nil {
-		return notExist(err)
+		return classify(err)
 	}
 	return nil
 }
