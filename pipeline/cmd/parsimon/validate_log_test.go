@@ -142,7 +142,7 @@ func TestWrongTrafficModelIsSeen(t *testing.T) {
 func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t).withRecords(t, "part",
-		record(50000, 443, 60_000_000, 150, 179), record(50000, 443, 60_000_000, 180, 209), // one connection
+		record(50000, 443, 120_000_000, 150, 209), // stays whole: it is a single record
 		record(50001, 443, 30_000_000, 190, 219), record(50002, 443, 1_000_000, 200, 200))
 	out := must(t, "run", "--workload", "part", "--lake", c.lake, "--name", "part", "--estimator", "independent",
 		"--from", "00:03", "--to", "00:04")
