@@ -49,7 +49,7 @@ func AddSizes(a *text.Answer, sizes []SizeResult) {
 	}
 	x := sizes[0]
 	a.Linef("\nAssumed message sizes (--traffic states them): p99 with a third of them and with three times "+
-		"them, from %d windows, %.2g%% of the flows, packet by packet", x.Windows, 100*x.Share)
+		"them, from %d windows, %.3g%% of the flows, packet by packet", x.Windows, 100*x.Share)
 	for i, x := range sizes {
 		if i < mostSizes || x.Service == nil {
 			a.Linef("  %s", x)

@@ -113,7 +113,7 @@ func TestAssumedMessageSizesAreVaried(t *testing.T) {
 	}
 	text := must(t, "run", "--workload", "p", "--lake", c.lake, "--name", "assumed", "--estimator", "exact",
 		"--from", "00:03:00", "--to", "00:03:10")
-	contains(t, text, "for messages of 5.33 KB to 48 KB", "all flows p99 ")
+	contains(t, text, "for messages of 5.33 KB to 48 KB", "all flows p99 ", ", 100% of the flows, ")
 	must(t, "report", "assumed", "--lake", c.lake, "--output", c.path("report.html"))
 	page, err := os.ReadFile(c.path("report.html"))
 	if err != nil || !strings.Contains(string(page), "p99 by assumed message size") {
