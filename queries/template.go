@@ -97,10 +97,11 @@ func (v view) key() string {
 func viewDigests(all []view) map[string]string {
 	byName := map[string]string{}
 	byKey := map[string]string{}
+	shared := functions()
 	for _, v := range all { // each after those that it reads
 		h := xxh3.New()
 		add := func(text string) { _, _ = h.WriteString(text + "\x00") } // never fails
-		for _, text := range functions() {
+		for _, text := range shared {
 			add(text)
 		}
 		add(v.shape())

@@ -1,16 +1,14 @@
 -- The bytes of each connection in each slot of time, in the log and in the run. $flows and $intervals are the tables of
 -- the workload, $run_flows and $slowdowns those of the run. Slots of $slot_ns begin at $origin_ns. The part of the log
--- lasts from $from_ns to $to_ns; slot $after has what the run sends later. Bytes are divided at whole bytes, so that
+-- lasts from $from_ns to $to_ns; slot $after has what the run sends later. $whole is true for connections that the run
+-- sends as one flow. Bytes are divided at whole bytes, so that
 -- the slots of a transfer have exactly its bytes.
 WITH spans AS (
-  SELECT
-    flow_id, count(*) AS intervals, sum(bytes::HUGEINT) AS bytes, max(end_ns)::HUGEINT - min(start_ns) AS span_ns
-  FROM $intervals GROUP BY flow_id
+  SELECT flow_id, $whole AS whole FROM $intervals GROUP BY flow_id
 ), logged AS (
   SELECT
     f.flow_id AS connection_id, f.src, f.dst, i.start_ns, i.end_ns, i.bytes,
-    f.start_ns < $from_ns AND s.intervals <= $whole_intervals AND s.span_ns <= $whole_ns
-      AND (s.intervals = 1 OR s.bytes <= $whole_bytes) AS earlier
+    f.start_ns < $from_ns AND s.whole AS earlier
   FROM $intervals AS i JOIN $flows AS f USING (flow_id) JOIN spans AS s USING (flow_id)
   UNION ALL
   SELECT f.flow_id, f.src, f.dst, f.start_ns, f.start_ns + 1, f.size_bytes, false

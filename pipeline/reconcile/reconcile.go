@@ -143,8 +143,7 @@ func (l *Log) span(ctx context.Context, db *sql.DB, part scenario.Part) error {
 func (l *Log) expand(text string, values map[string]any) string {
 	tables := map[string]any{
 		"flows": l.flows, "intervals": l.intervals, "records": l.records, "run_flows": l.runFlows,
-		"slowdowns": l.slowdowns, "whole_intervals": traffic.WholeIntervals, "whole_ns": traffic.WholeNS,
-		"whole_bytes": traffic.WholeBytes,
+		"slowdowns": l.slowdowns, "whole": traffic.Whole(),
 	}
 	return os.Expand(text, func(key string) string {
 		v, known := values[key]

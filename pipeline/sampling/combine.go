@@ -29,7 +29,7 @@ func (s *sampler) combine(ctx context.Context, stopped string) (*Result, error) 
 	rows := s.rows()
 	stage := pipeline.CombineStage(s.base.ID(), s.variant())
 	stage.Cut = func(*engine.Inputs, []engine.Task) ([]engine.Task, error) {
-		flows := int64(s.sampledShare() * float64(s.index.totals[all]))
+		flows := int64(s.sampledShare(s.counts) * float64(s.index.totals[all]))
 		return []engine.Task{{Lo: 0, Hi: int64(len(s.counts)), Cost: flows}}, nil
 	}
 	for _, r := range s.rounds {

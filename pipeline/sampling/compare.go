@@ -139,7 +139,7 @@ func (s *sampler) comparison(ctx context.Context, stopped string) (*Comparison, 
 	}
 	r := &Comparison{
 		Base: s.side(), Other: s.other.side(),
-		SampledShare: s.sampledShare(), Windows: len(s.here), Stopped: stopped,
+		SampledShare: s.sampledShare(s.counts), Windows: len(s.here), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within, Warnings: s.index.remarks,
 	}
 	for _, k := range s.asked() {

@@ -49,6 +49,14 @@ type pair struct {
 	flows         [sizebin.Count]int64 // by size bin
 }
 
+// flows returns the number of flows of the workload, also of those without a slowdown.
+func (x *index) flows() (n int64) {
+	for _, slot := range x.slots {
+		n += slot.Flows
+	}
+	return n
+}
+
 // readIndex reads table flows once. Call cut before slots are used.
 func readIndex(ctx context.Context, base *pipeline.Estimation) (*index, error) {
 	g, err := base.Generated()

@@ -230,18 +230,10 @@ func (s *sampler) sizesRecord(sizes map[string]int64, found []map[int]histograms
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b sizesRow) int { return cmp.Compare(a.key.Label, b.key.Label) })
-	flows := int64(0) // also those without slowdowns
-	for _, x := range s.index.slots {
-		flows += x.Flows
-	}
-	share := 0.0
-	drawn := s.design.Drawn(s.drawn)
-	for _, n := range drawn {
-		share += float64(s.index.slots[n].Flows) / float64(flows)
-	}
+	share := s.sampledShare(found[0])
 	return columns.RecordOf(schema.MessageSizes, rows, func(r sizesRow) columns.Row {
 		row := columns.Row{
-			"factor": r.factor, "windows": int32(len(drawn)), "windows_share": share, "flows": r.flows,
+			"factor": r.factor, "windows": int32(len(found[0])), "windows_share": share, "flows": r.flows,
 			"p99_windows": r.value, "change": r.Change, "change_lo": r.Lo, "change_hi": r.Hi,
 		}
 		if r.key.By == confidence.ByService {

@@ -50,7 +50,7 @@ func (s *sampler) result(rows []Row, stopped string, seconds float64) *Result {
 			Lake: s.base.Lake.Path(), Flows: s.index.totals[all], Warnings: append([]string{}, s.index.remarks...),
 			Stages: append(s.stages, s.base.Executor().Reports...), Seconds: seconds,
 		},
-		SampledShare: s.sampledShare(), Windows: len(s.counts), Stopped: stopped,
+		SampledShare: s.sampledShare(s.counts), Windows: len(s.counts), Stopped: stopped,
 		Confidence: s.ask.Confidence, Within: s.ask.Within,
 		Goals: s.goals(), Warmup: s.warmup, WindowError: s.windowError, Rows: rows, Made: s.variant(),
 	}

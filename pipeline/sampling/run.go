@@ -146,7 +146,7 @@ func (s *sampler) precise() bool {
 	goals := s.goals()
 	wide := slices.DeleteFunc(slices.Clone(goals), func(g Goal) bool { return g.Reached })
 	s.base.Log.Info().Int("round", len(s.rounds)).Int("windows", len(s.counts)).Float64("within", s.ask.Within).
-		Float64("sampled_share", s.sampledShare()).Int("goals", len(goals)).Int("too_wide", len(wide)).
+		Float64("sampled_share", s.sampledShare(s.counts)).Int("goals", len(goals)).Int("too_wide", len(wide)).
 		Any("first", wide[:min(1, len(wide))]).Msg("interval")
 	return len(wide) == 0
 }
@@ -224,26 +224,19 @@ func (s *sampler) whole(ctx, limited context.Context) error {
 // assumes that warm-ups and cool-downs have the rate of flows of their window.
 func (s *sampler) share(slots []int, warmupNS int64) float64 {
 	flows := 0.0
-	total := int64(0)
-	for _, x := range s.index.slots {
-		total += x.Flows
-	}
 	for _, n := range slots {
 		x := s.index.slots[n]
 		flows += float64(x.Flows) * (1 + (1+cooldown)*float64(warmupNS)/float64(x.ToNS-x.FromNS))
 	}
-	return flows / float64(total)
+	return flows / float64(s.index.flows())
 }
 
-// sampledShare returns the share of the workload's flows that start in estimated slots.
-func (s *sampler) sampledShare() float64 {
+// sampledShare returns the share of the workload's flows that start in slots with an estimate. estimated has
+// the estimate by slot.
+func (s *sampler) sampledShare(estimated map[int]histograms) float64 {
 	flows := int64(0)
-	total := int64(0)
-	for n, x := range s.index.slots {
-		total += x.Flows
-		if _, ok := s.counts[n]; ok {
-			flows += x.Flows
-		}
+	for n := range estimated {
+		flows += s.index.slots[n].Flows
 	}
-	return float64(flows) / float64(total)
+	return float64(flows) / float64(s.index.flows())
 }

@@ -33,8 +33,8 @@ type Input struct {
 
 // sizes returns the message sizes of a service.
 func (in *Input) sizes(service string) *workload.SizeCDF {
-	rule, stated := in.Rules.of(service)
-	if stated && rule.Kind == Messages && rule.Sizes != nil {
+	if !in.Rules.Assumes(service) {
+		rule, _ := in.Rules.of(service)
 		return rule.Sizes
 	}
 	bytes, _ := DefaultSize(service)
@@ -242,8 +242,7 @@ func (q *query) divided() string {
 	}
 	return expand(divideSQL, map[string]any{
 		"flows": q.Flows, "intervals": q.Intervals, "hosts": "hosts", "rules": "rules",
-		"whole_intervals": WholeIntervals, "whole_ns": WholeNS, "whole_bytes": WholeBytes,
-		"ack_packet_bytes":   ackPacketBytes,
+		"whole": Whole(), "ack_packet_bytes": ackPacketBytes,
 		"small_packet_bytes": smallPacketBytes, "bulk_share": bulkShare, "other_kind": int(other),
 		"messages": int(Messages), "paced": int(Paced), "bulk": int(Bulk),
 	})
@@ -275,13 +274,12 @@ func (q *query) groups(ctx context.Context) (all []Group) {
 			return err
 		}
 		g.Model = g.Kind.String()
-		rule, stated := q.Rules.of(g.Service)
 		switch g.Kind {
 		case Messages:
 			g.SizeBytes = q.sizes(g.Service).Mean()
 			g.Burst = q.Rules.burst(g.Service)
 			_, known := DefaultSize(g.Service)
-			g.Assumed = !(known || stated && rule.Sizes != nil)
+			g.Assumed = !known && q.Rules.Assumes(g.Service)
 		case Paced:
 			g.SizeBytes = float64(pieceBytes)
 		}

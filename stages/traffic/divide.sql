@@ -1,12 +1,12 @@
 -- The connections that are divided, with the model of each. $flows and $intervals are the tables of the workload, $hosts
--- has the speed of the fastest link of each host, $rules the models of services. Package traffic describes the choice.
+-- has the speed of the fastest link of each host, $rules the models of services. Connections for which $whole is
+-- true stay whole. Package traffic describes the choice.
 WITH connections AS (
   SELECT
     flow_id, count(*) AS intervals, sum(bytes::HUGEINT) AS bytes, min(start_ns) AS first_ns, max(end_ns) AS end_ns,
     sum(end_ns::HUGEINT - start_ns) AS active_ns, CASE WHEN count(packets) = count(*) THEN sum(packets::HUGEINT) END AS packets
   FROM $intervals GROUP BY flow_id
-  HAVING count(*) > $whole_intervals OR max(end_ns)::HUGEINT - min(start_ns) > $whole_ns
-    OR count(*) > 1 AND sum(bytes::HUGEINT) > $whole_bytes
+  HAVING NOT ($whole)
 )
 SELECT
   c.flow_id,

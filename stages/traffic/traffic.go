@@ -10,8 +10,8 @@
 // Divide uses DuckDB and spills to disk. Write is a stream: its memory grows with the number of intervals
 // that overlap at a time.
 //
-// A connection with one interval of at most WholeNS stays whole: it is one flow that is ready at its start.
-// So does one with at most WholeIntervals intervals within WholeNS and at most WholeBytes. Every other
+// A connection with one interval of at most wholeNS stays whole: it is one flow that is ready at its start.
+// So does one with at most wholeIntervals intervals within wholeNS and at most wholeBytes. Every other
 // connection has one of three models (Kind). A Rule states it for a service. Without a rule, the log decides:
 //
 //	packets of at most ackPacketBytes on average                                        Paced
@@ -54,15 +54,21 @@ var kindNames = []string{"messages", "paced", "bulk"}
 // String returns the name of the model in rules.
 func (k Kind) String() string { return kindNames[k] }
 
-// A connection with one interval of at most WholeNS stays whole, and so does one with at most WholeIntervals
-// intervals within WholeNS and at most WholeBytes.
+// Limits of connections that stay whole. See Whole.
 const (
-	WholeIntervals = 2
-	WholeNS        = int64(120e9)
-	// WholeBytes is the size of a message of which nothing is known. A larger connection does not stay whole,
+	wholeIntervals = 2
+	wholeNS        = int64(120e9)
+	// wholeBytes is the size of a message of which nothing is known. A larger connection does not stay whole,
 	// because the bytes of its second interval would be offered in the first.
-	WholeBytes = otherSizeBytes
+	wholeBytes = otherSizeBytes
 )
+
+// Whole returns the SQL of a condition on the intervals of a connection, in a query that groups table
+// workload_intervals by connection: it is true for connections that stay whole.
+func Whole() string {
+	return fmt.Sprintf("count(*) <= %d AND max(end_ns)::HUGEINT - min(start_ns) <= %d AND "+
+		"(count(*) = 1 OR sum(bytes::HUGEINT) <= %d)", wholeIntervals, wholeNS, wholeBytes)
+}
 
 // Limits of the choice of a model. Package traffic describes them.
 const (
