@@ -119,24 +119,13 @@ func measureDays(ctx context.Context, b *bench) {
 
 // measureDay generates a day, ingests its log and compares.
 func (b *bench) measureDay(ctx context.Context, kind string, f *dayFormat, minutes int) (r dayResult) {
-	records, truth := newDay(kind, minutes)
-	log := filepath.Join(b.tmp, "day.log")
-	lines, err := f.writeLog(log, kind, minutes, records)
-	b.fail(err)
-	in := b.writeDayInputs()
 	lake := b.lake()
-	args := []string{"ingest", log, "--format", f.name, "--hosts", in.hosts, "--labels", in.labels, "--topology",
-		in.cables, "--workload", "day", "--lake", lake}
-	if f.sampled {
-		args = append(args, "--sampling-rate", strconv.Itoa(samplingRate))
-	}
-	b.parsimon(ctx, args...)
+	lines, truth := b.ingestDay(ctx, lake, kind, f, minutes)
 	b.parsimon(ctx, "stage", "generate", "--workload", "day", "--lake", lake, "--traffic", "db=messages:16MB",
 		"--traffic", "kafka=messages:64MB", "--traffic", "tunnel=messages:1GB")
 	atStart := b.linkMinutes(ctx, lake, minutes, workloadAtStart)
 	ingested := b.linkMinutes(ctx, lake, minutes, workloadOverTime)
 	offered := b.linkMinutes(ctx, lake, minutes, generatedFlows)
-	b.fail(os.Remove(log))
 	if b.err != nil {
 		return r
 	}
@@ -146,6 +135,25 @@ func (b *bench) measureDay(ctx context.Context, kind string, f *dayFormat, minut
 	}
 	r.Link = truth.worstLink(atStart, offered)
 	return r
+}
+
+// ingestDay generates a day and ingests its log. It returns the number of records, and the truth.
+func (b *bench) ingestDay(
+	ctx context.Context, lake, kind string, f *dayFormat, minutes int,
+) (lines int64, truth *dayTruth) {
+	records, truth := newDay(kind, minutes)
+	log := filepath.Join(b.tmp, "day.log")
+	lines, err := f.writeLog(log, kind, minutes, records)
+	b.fail(err)
+	in := b.writeDayInputs()
+	args := []string{"ingest", log, "--format", f.name, "--hosts", in.hosts, "--labels", in.labels, "--topology",
+		in.cables, "--workload", "day", "--lake", lake}
+	if f.sampled {
+		args = append(args, "--sampling-rate", strconv.Itoa(samplingRate))
+	}
+	b.parsimon(ctx, args...)
+	b.fail(os.Remove(log))
+	return lines, truth
 }
 
 // Queries of flows: columns src, dst, from_ns, to_ns and bytes.
@@ -284,21 +292,19 @@ func fine(n, of int) string { return fmt.Sprintf("%.4g%%", 100*float64(n)/float6
 func dayChart(l *dayLoad) chart {
 	const step = 5 // minutes of a point
 	const linkBytes = 25e9 / 8 * 60
+	names := []string{"in the log", "sent at the start, as before", "sent as in the log"}
 	var data []point
-	for _, line := range []struct {
-		name  string
-		bytes []float64
-	}{{"in the log", l.Truth}, {"sent at the start, as before", l.AtStart}, {"sent as in the log", l.Offered}} {
+	for i, link := range [][]float64{l.Truth, l.AtStart, l.Offered} {
 		waiting := 0.0
 		sent := 0.0
-		for minute, bytes := range line.bytes {
+		for minute, bytes := range link {
 			waiting += bytes
 			now := min(waiting, linkBytes)
 			waiting -= now
 			sent += now
 			if (minute+1)%step == 0 {
 				hour := float64(minute+1-step) / 60
-				data = append(data, point{"line": line.name, "hour": hour, "load": sent / (step * linkBytes)})
+				data = append(data, point{"line": names[i], "hour": hour, "load": sent / (step * linkBytes)})
 				sent = 0
 			}
 		}
@@ -312,11 +318,11 @@ func dayChart(l *dayLoad) chart {
 			"x": field("hour", "quantitative", "hour of the day", "scale", map[string]any{"domain": []int{0, 24}}),
 			"y": field("load", "quantitative", "load", percentAxis...),
 			"color": field("line", "nominal", "", "sort", nil, "scale", map[string]any{
-				"domain": []string{"in the log", "sent at the start, as before", "sent as in the log"},
+				"domain": names,
 				"range":  []string{"#bbbbbb", "#d95f02", "#1b9e77"},
 			}),
 			"strokeDash": field("line", "nominal", "", "sort", nil, "scale", map[string]any{
-				"domain": []string{"in the log", "sent at the start, as before", "sent as in the log"},
+				"domain": names,
 				"range":  [][]int{{1, 0}, {1, 0}, {4, 4}},
 			}),
 		},

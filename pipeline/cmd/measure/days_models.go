@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -40,32 +41,26 @@ const (
 // A modelApplication is an application that sends on long connections.
 type modelApplication struct {
 	Name  string
-	Known string // the rule that is right
-	size  func(draw *rand.Rand) float64
-	mean  float64 // of its requests; 0: p99 is that of the web flows
+	Known string  // the rule that is right
+	size  float64 // of its requests; 0: p99 is that of the web flows
 	burst int
 }
-
-func fixed(bytes float64) func(*rand.Rand) float64 { return func(*rand.Rand) float64 { return bytes } }
 
 // aTransfer is the application that the network limits.
 const aTransfer = "a transfer"
 
 var modelApplications = []modelApplication{
-	{Name: "requests of 4 KB", Known: "messages:4KB", size: fixed(4000), mean: 4000, burst: 1},
-	{Name: "requests of 16 KB", Known: "messages:16KB", size: fixed(16_000), mean: 16_000, burst: 1},
-	{Name: "requests of 64 KB", Known: "messages:64KB", size: fixed(64_000), mean: 64_000, burst: 1},
-	{
-		Name: "requests of 16 KB, 8 at a time", Known: "messages:16KB:burst=8", size: fixed(16_000), mean: 16_000,
-		burst: 8,
-	},
+	{Name: "requests of 4 KB", Known: "messages:4KB", size: 4000, burst: 1},
+	{Name: "requests of 16 KB", Known: "messages:16KB", size: 16_000, burst: 1},
+	{Name: "requests of 64 KB", Known: "messages:64KB", size: 64_000, burst: 1},
+	{Name: "requests of 16 KB, 8 at a time", Known: "messages:16KB:burst=8", size: 16_000, burst: 8},
 	{Name: "a stream of packets", Known: "paced"},
 	{Name: aTransfer, Known: "bulk"},
 }
 
 // service is the service whose p99 is compared.
 func (a *modelApplication) service() string {
-	if a.mean > 0 {
+	if a.size > 0 {
 		return "app"
 	}
 	return "web"
@@ -82,21 +77,14 @@ type modelFlow struct {
 // requests draws the requests of one connection.
 func (a *modelApplication) requests(seed uint64, client int) (flows []modelFlow) {
 	draw := rand.New(rand.NewPCG(seed, uint64(client)))
-	mean := a.mean
-	if mean == 0 {
-		mean = 1000 // packets of a stream
-	}
-	at := draw.Float64() * mean * 8e9 / modelBps
+	bytes := cmp.Or(a.size, 1000) // packets of a stream
+	at := draw.Float64() * bytes * 8e9 / modelBps
 	for at < modelMinutes*60e9 {
-		bytes := mean
 		for range max(1, a.burst) {
-			if a.size != nil {
-				bytes = a.size(draw)
-			}
 			flows = append(flows, modelFlow{client, "app", int64(bytes), int64(at)})
 		}
-		gap := mean * float64(max(1, a.burst)) * 8e9 / modelBps
-		if a.mean > 0 {
+		gap := bytes * float64(max(1, a.burst)) * 8e9 / modelBps
+		if a.size > 0 {
 			gap *= draw.ExpFloat64()
 		}
 		at += gap
@@ -122,11 +110,8 @@ type modelResult struct {
 
 // rules returns the rules that are tried, in the order of the columns.
 func (a *modelApplication) rules() []string {
-	mean := a.mean
-	if mean == 0 {
-		mean = 16_000
-	}
-	size := func(factor float64) string { return fmt.Sprintf("messages:%d", int64(mean*factor)) }
+	bytes := cmp.Or(a.size, 16_000)
+	size := func(factor float64) string { return fmt.Sprintf("messages:%d", int64(bytes*factor)) }
 	return []string{a.Known, size(1.0 / 3), size(3), ""}
 }
 
@@ -315,16 +300,9 @@ func (b *bench) measureCost(ctx context.Context) (r costResult) {
 	if b.short {
 		minutes = 60
 	}
-	records, _ := newDay("persistent", minutes)
-	log := filepath.Join(b.tmp, "cost.log")
-	lines, err := dayFormats[0].writeLog(log, "persistent", minutes, records)
-	b.fail(err)
-	in := b.writeDayInputs()
 	lake := b.lake()
-	b.parsimon(ctx, "ingest", log, "--format", "vpc", "--hosts", in.hosts, "--labels", in.labels, "--topology",
-		in.cables, "--workload", "day", "--lake", lake)
-	r.Records = lines
-	r.IngestUS = b.processor.Seconds() * 1e6 / float64(lines)
+	r.Records, _ = b.ingestDay(ctx, lake, "persistent", &dayFormats[0], minutes)
+	r.IngestUS = b.processor.Seconds() * 1e6 / float64(r.Records)
 	r.FlowBytes = b.bytesOf(filepath.Join(lake, "workload_flows"))
 	r.ProfileBytes = b.bytesOf(filepath.Join(lake, "workload_intervals"))
 	for _, n := range query[struct{ N int64 }](ctx, b, lake, "SELECT count(*) AS n FROM workload_intervals") {

@@ -143,7 +143,7 @@ func TestAgreementWithThePaper(t *testing.T) {
 	}
 }
 
-// Over many scenarios, small differences can be told from chance.
+// Over many scenarios, small differences are statistically significant.
 func TestPairedDifferences(t *testing.T) {
 	difference, margin := paired([]float64{0.11, 0.22, 0.33}, []float64{0.1, 0.2, 0.3})
 	// The deviation of 1%, 2% and 3% is 1%, and Student's t with 2 degrees of freedom is 4.303.
