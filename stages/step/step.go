@@ -75,8 +75,8 @@ func Always(work Work) func(Inputs) (Work, error) {
 	return func(Inputs) (Work, error) { return work, nil }
 }
 
-// Copy returns a step that copies a table that another step wrote. Questions about an estimate read only the
-// tables of its own steps. An estimator that uses the link cases of another one copies their link_stats.
+// Copy returns a step that copies a table that another step wrote. Questions read only the tables that the
+// steps of an estimator write. An estimator that uses the link cases of another estimator copies link_stats.
 func Copy(name string, from Output) *Step {
 	return &Step{
 		Name:        name,
