@@ -15,6 +15,7 @@ import (
 	"parsimon/stages/estimators"
 	"parsimon/stages/exact"
 	"parsimon/stages/route"
+	"parsimon/stages/step"
 )
 
 // An automatic estimate (Variant.Auto) simulates the whole network (estimator exact) if this is affordable:
@@ -34,9 +35,11 @@ const (
 // 21 minutes of processor time.
 const DefaultExactLimit = 10_000_000_000
 
-// affordable reports whether the whole network is simulated without running two passes first.
-func (w workSize) affordable() bool {
-	return w.exactNS(choosingWorkers) <= max(affordableNS, affordableRatio*w.twoPassesNS())
+// affordable reports whether the whole network is simulated without running two passes of link cases first.
+func affordable(w *step.Work) bool {
+	exact := estimators.Exact.Estimator().Cost(w, choosingWorkers)
+	passes := estimators.Flow.Estimator().Cost(w, choosingWorkers)
+	return exact.CPUNS <= max(affordableNS, affordableRatio*passes.CPUNS)
 }
 
 // estimateAuto makes an automatic estimate.
@@ -51,13 +54,13 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 		return err
 	}
 	if exact {
-		e.announce(first.workSize)
+		e.announce(&first.work)
 		return e.run(ctx)
 	}
-	e.Log.Info().Int64("packet_hops", first.packetHops).Msg("link cases: " + why)
+	e.Log.Info().Int64("packet_hops", first.work.PacketHops).Msg("link cases: " + why)
 	e.variant = Variant{Estimator: estimators.Flow, Passes: MaxPasses}
-	e.announce(first.workSize)
-	return e.throughPasses(ctx, first.unable == nil && first.packetHops <= e.exactLimit())
+	e.announce(&first.work)
+	return e.throughPasses(ctx, first.unable == nil && first.work.PacketHops <= e.exactLimit())
 }
 
 // exactLimit is the number of packet-hops up to which an automatic estimate simulates the whole network.
@@ -73,9 +76,9 @@ func (e *Estimation) choose(first *firstLook) (exact bool, why string, err error
 		return true, "only a simulation of the whole network can estimate this scenario", nil
 	case first.unable != nil:
 		return false, "the whole network cannot be simulated: " + first.unable.Error(), nil
-	case first.packetHops > e.exactLimit():
+	case first.work.PacketHops > e.exactLimit():
 		return false, fmt.Sprintf("there are more packet-hops than --exact-limit %d", e.exactLimit()), nil
-	case first.affordable():
+	case affordable(&first.work):
 		return true, "exact takes at most a minute of processor time, or at most twice as long as two passes of " +
 			"flow", nil
 	case first.insufficient:
@@ -128,7 +131,7 @@ var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", MethodVer
 
 // A firstLook holds the properties of a workload that are known after routing.
 type firstLook struct {
-	workSize
+	work         step.Work
 	unable       error // the reason why the whole network cannot be simulated; nil if it can
 	whole        bool  // link cases are refused
 	insufficient bool  // two passes of link cases are not accurate enough
@@ -140,7 +143,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	if first.workSize, err = e.sizeOf(loads); err != nil {
+	if first.work, err = e.workOf(loads); err != nil {
 		return first, err
 	}
 	first.whole = e.Refuse(Variant{Estimator: estimators.Flow}, e.For) != nil
@@ -167,7 +170,7 @@ func (e *Estimation) route(ctx context.Context) (*route.Loads, error) {
 // stages, up to and including route.
 func (e *Estimation) CanBeExact(ctx context.Context) (bool, error) {
 	first, err := look(ctx, e)
-	return err == nil && first.unable == nil && first.packetHops <= e.exactLimit(), err
+	return err == nil && first.unable == nil && first.work.PacketHops <= e.exactLimit(), err
 }
 
 // stepState is the name of the state file that names an intermediate variant: one that a run began before it

@@ -9,6 +9,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/stages/estimators"
+	"parsimon/stages/step"
 )
 
 // A Forecast predicts the costs of an estimate.
@@ -16,7 +17,7 @@ type Forecast struct {
 	Hosts      int              `json:"hosts"`
 	Flows      int64            `json:"flows"`
 	PacketHops int64            `json:"packet_hops"`
-	Estimators []EstimatorCosts `json:"estimators"` // exact and flow, each if it is possible
+	Estimators []EstimatorCosts `json:"estimators"` // those that can estimate the scenario
 	// Estimator is the estimator with which an automatic estimate begins. Reason explains the choice.
 	Estimator string `json:"estimator"`
 	Reason    string `json:"reason"`
@@ -33,19 +34,8 @@ type EstimatorCosts struct {
 	DiskBytes int64 `json:"disk_bytes"` // of the tables that are kept
 }
 
-// add adds the costs of an estimator.
-func (f *Forecast) add(by estimators.Name, cost Cost, diskBytes int64) {
-	f.Estimators = append(f.Estimators, EstimatorCosts{by.String(), cost, diskBytes})
-}
-
-// Costs that do not depend on the packets. startSeconds is the processor time of the start of every run
-// (prediction.md). The bytes on disk per hop of a flow, excluding the tables of flows and hops, were measured
-// on scenario small with 60 ms: 96,494 hops take 1.79 MB with exact and 1.05 MB with two passes.
-const (
-	startSeconds  = 0.7
-	exactHopBytes = 19
-	flowHopBytes  = 11
-)
+// startSeconds is the processor time of the start of every run (prediction.md).
+const startSeconds = 0.7
 
 // Forecast runs the first stages of the plan, up to and including route, and predicts the costs of the
 // others on a number of cores.
@@ -67,8 +57,13 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 	if err != nil {
 		return nil, err
 	}
-	f := &Forecast{Hosts: first.hosts, Flows: first.flows, PacketHops: first.packetHops, Reason: why,
-		AskedLoad: g.ExpectedMaxLoad}
+	f := &Forecast{
+		Hosts:      first.work.Hosts,
+		Flows:      first.work.Flows,
+		PacketHops: first.work.PacketHops,
+		Reason:     why,
+		AskedLoad:  g.ExpectedMaxLoad,
+	}
 	for id := range loads.Links {
 		f.MaxLoad = max(f.MaxLoad, loads.Load(e.Network.Links[id]))
 	}
@@ -80,19 +75,29 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 	for _, s := range status.Stages {
 		bytes += s.Bytes
 	}
-	if first.unable == nil {
-		cost := first.cost(estimators.Exact, cores)
-		f.add(estimators.Exact, cost, bytes+exactHopBytes*first.hops)
-	}
-	if !first.whole {
-		cost := first.cost(estimators.Flow, cores)
-		f.add(estimators.Flow, cost, bytes+flowHopBytes*first.hops)
+	for _, by := range estimators.All() {
+		if !e.possible(by, &first) {
+			continue
+		}
+		f.Estimators = append(f.Estimators, EstimatorCosts{
+			Estimator: by.String(),
+			Cost:      costOf(by, &first.work, cores),
+			DiskBytes: bytes + by.Estimator().Cost(&first.work, cores).DiskBytes,
+		})
 	}
 	f.Estimator = estimators.Flow.String()
 	if exact {
 		f.Estimator = estimators.Exact.String()
 	}
 	return f, nil
+}
+
+// possible reports whether an estimator can estimate the scenario.
+func (e *Estimation) possible(by estimators.Name, first *firstLook) bool {
+	if by.Estimator().WholeNetwork {
+		return first.unable == nil
+	}
+	return e.Refuse(Variant{Estimator: by}, e.For) == nil
 }
 
 // Cost predicts how long the estimate takes on a number of cores. It runs the first stages of the plan, up to
@@ -118,17 +123,17 @@ func (e *Estimation) Cost(ctx context.Context, cores int) (Cost, error) {
 			by = estimators.Exact
 		}
 	}
-	return first.cost(by, cores), nil
+	return costOf(by, &first.work, cores), nil
 }
 
 // announce logs how long the estimate is expected to take, unless it is complete or only a part of it runs in
 // this process.
-func (e *Estimation) announce(w workSize) {
+func (e *Estimation) announce(w *step.Work) {
 	_, incomplete := e.Records(schema.Slowdowns)
 	if incomplete == nil || e.Ephemeral || e.Shard.Count > 0 {
 		return
 	}
-	w.cost(e.variant.Estimator, e.Workers).Announce(e.Log.Info())
+	costOf(e.variant.Estimator, w, e.Workers).Announce(e.Log.Info())
 }
 
 // Announce logs a predicted cost, before the work begins.

@@ -16,6 +16,7 @@ func Estimator() step.Estimator {
 		Name:         "exact",
 		Summary:      "every packet of the whole network",
 		Steps:        steps,
+		Cost:         cost,
 		WholeNetwork: true,
 	}
 }

@@ -22,6 +22,7 @@ func Estimator() step.Estimator {
 		Name:    "flow",
 		Summary: "link cases that exchange feedback, in two passes",
 		Steps:   steps,
+		Cost:    cost,
 		Passes:  passes,
 	}
 }

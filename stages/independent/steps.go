@@ -19,6 +19,7 @@ func Estimator() step.Estimator {
 		Name:     "independent",
 		Summary:  "link cases as in the paper",
 		Steps:    steps,
+		Cost:     cost,
 		Clusters: true,
 	}
 }

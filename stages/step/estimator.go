@@ -9,6 +9,8 @@ type Estimator struct {
 	// Steps returns the steps after the flows, in order. The last step that writes table slowdowns has the
 	// estimate.
 	Steps func(m *Model, o Options, flows *Step) []*Step
+	// Cost predicts the cost of the steps on a number of cores. See pipeline/PERFORMANCE.md for measured ones.
+	Cost func(w *Work, cores int) Cost
 	// Passes is the default number of passes, or 0 if the number cannot be chosen.
 	Passes int
 	// Clusters says whether the estimator can simulate one link of each cluster.

@@ -21,7 +21,7 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 	if _, err := os.Stat(lake); !os.IsNotExist(err) {
 		t.Errorf("the dry run made a lake: %v", err)
 	}
-	if len(p.Estimators) != 2 || p.Flows != 3000 || p.Cores != 8 || p.Reason == "" || p.MaxLoad <= 0 ||
+	if len(p.Estimators) != 3 || p.Flows != 3000 || p.Cores != 8 || p.Reason == "" || p.MaxLoad <= 0 ||
 		p.AskedLoad != 0.4 {
 		t.Errorf("%+v", p)
 	}

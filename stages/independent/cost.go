@@ -1,0 +1,18 @@
+package independent
+
+import "parsimon/stages/step"
+
+// Costs of an estimate, measured on scenario small: processor time in ns, and bytes on disk.
+const (
+	packetHopNS = 11
+	// For each flow and link of its path.
+	flowHopNS    = 1_300
+	flowHopBytes = 11
+)
+
+// cost predicts the cost of an estimate.
+func cost(w *step.Work, cores int) step.Cost {
+	c := step.OfTasks(float64(w.PacketHops)*packetHopNS+float64(w.Hops)*flowHopNS, cores)
+	c.DiskBytes = w.Hops * flowHopBytes
+	return c
+}
