@@ -36,7 +36,7 @@ const (
 const DefaultExactLimit = 10_000_000_000
 
 // affordable reports whether the whole network is simulated without running two passes of link cases first.
-func affordable(w *step.Work) bool {
+func affordable(w *step.WorkloadSize) bool {
 	exact := estimators.Exact.Estimator().Cost(w, choosingWorkers)
 	passes := estimators.Flow.Estimator().Cost(w, choosingWorkers)
 	return exact.CPUNS <= max(affordableNS, affordableRatio*passes.CPUNS)
@@ -54,13 +54,13 @@ func estimateAuto(ctx context.Context, e *Estimation) error {
 		return err
 	}
 	if exact {
-		e.announce(&first.work)
+		e.announce(&first.size)
 		return e.run(ctx)
 	}
-	e.Log.Info().Int64("packet_hops", first.work.PacketHops).Msg("link cases: " + why)
+	e.Log.Info().Int64("packet_hops", first.size.PacketHops).Msg("link cases: " + why)
 	e.variant = Variant{Estimator: estimators.Flow, Passes: MaxPasses}
-	e.announce(&first.work)
-	return e.throughPasses(ctx, first.unable == nil && first.work.PacketHops <= e.exactLimit())
+	e.announce(&first.size)
+	return e.throughPasses(ctx, first.unable == nil && first.size.PacketHops <= e.exactLimit())
 }
 
 // exactLimit is the number of packet-hops up to which an automatic estimate simulates the whole network.
@@ -76,9 +76,9 @@ func (e *Estimation) choose(first *firstLook) (exact bool, why string, err error
 		return true, "only a simulation of the whole network can estimate this scenario", nil
 	case first.unable != nil:
 		return false, "the whole network cannot be simulated: " + first.unable.Error(), nil
-	case first.work.PacketHops > e.exactLimit():
+	case first.size.PacketHops > e.exactLimit():
 		return false, fmt.Sprintf("there are more packet-hops than --exact-limit %d", e.exactLimit()), nil
-	case affordable(&first.work):
+	case affordable(&first.size):
 		return true, "exact takes at most a minute of processor time, or at most twice as long as two passes of " +
 			"flow", nil
 	case first.insufficient:
@@ -131,7 +131,7 @@ var insufficientState = fmt.Sprintf("two-passes-insufficient-%d.json", MethodVer
 
 // A firstLook holds the properties of a workload that are known after routing.
 type firstLook struct {
-	work         step.Work
+	size         step.WorkloadSize
 	unable       error // the reason why the whole network cannot be simulated; nil if it can
 	whole        bool  // link cases are refused
 	insufficient bool  // two passes of link cases are not accurate enough
@@ -143,7 +143,7 @@ func look(ctx context.Context, e *Estimation) (first firstLook, err error) {
 	if err != nil {
 		return first, err
 	}
-	if first.work, err = e.workOf(loads); err != nil {
+	if first.size, err = e.sizeOf(loads); err != nil {
 		return first, err
 	}
 	first.whole = e.Refuse(Variant{Estimator: estimators.Flow}, e.For) != nil
@@ -170,7 +170,7 @@ func (e *Estimation) route(ctx context.Context) (*route.Loads, error) {
 // stages, up to and including route.
 func (e *Estimation) CanBeExact(ctx context.Context) (bool, error) {
 	first, err := look(ctx, e)
-	return err == nil && first.unable == nil && first.work.PacketHops <= e.exactLimit(), err
+	return err == nil && first.unable == nil && first.size.PacketHops <= e.exactLimit(), err
 }
 
 // stepState is the name of the state file that names an intermediate variant: one that a run began before it

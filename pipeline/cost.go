@@ -14,7 +14,7 @@ const choosingWorkers = 2
 // ExactSeconds predicts the processor time of a simulation of the whole network, in seconds.
 func ExactSeconds(hosts int, flows, packetHops int64) float64 {
 	const hopsOfAFlow = 4
-	w := step.Work{
+	w := step.WorkloadSize{
 		Hosts: hosts, Links: 2 * hosts, Flows: flows, Hops: hopsOfAFlow * flows, PacketHops: packetHops,
 	}
 	return estimators.Exact.Estimator().Cost(&w, choosingWorkers).CPUNS / 1e9
@@ -27,18 +27,18 @@ type Cost struct {
 }
 
 // costOf predicts how long an estimate by an estimator takes on a number of cores, with the start of the run.
-func costOf(by estimators.Name, w *step.Work, cores int) Cost {
+func costOf(by estimators.Name, w *step.WorkloadSize, cores int) Cost {
 	c := by.Estimator().Cost(w, cores)
 	return Cost{CPUSeconds: startSeconds + c.CPUNS/1e9, Seconds: startSeconds + c.ElapsedNS/1e9}
 }
 
-// workOf returns the work of an estimate of flows with these loads.
-func (e *Estimation) workOf(loads *route.Loads) (step.Work, error) {
+// sizeOf returns the size of an estimate of flows with these loads.
+func (e *Estimation) sizeOf(loads *route.Loads) (step.WorkloadSize, error) {
 	g, err := e.Generated()
 	if err != nil {
-		return step.Work{}, err
+		return step.WorkloadSize{}, err
 	}
-	w := step.Work{Hosts: len(e.Network.Hosts()), Links: len(e.Network.Links), Flows: g.Flows}
+	w := step.WorkloadSize{Hosts: len(e.Network.Hosts()), Links: len(e.Network.Links), Flows: g.Flows}
 	_, w.PacketHops = loads.Totals(e.Network)
 	delayNS := 0.0
 	for id, l := range loads.Links {

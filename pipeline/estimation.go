@@ -88,7 +88,7 @@ func (e *Estimation) Estimate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.announce(size)
+		e.announce(&size)
 	}
 	return e.run(ctx)
 }

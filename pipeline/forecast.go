@@ -58,9 +58,9 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 		return nil, err
 	}
 	f := &Forecast{
-		Hosts:      first.work.Hosts,
-		Flows:      first.work.Flows,
-		PacketHops: first.work.PacketHops,
+		Hosts:      first.size.Hosts,
+		Flows:      first.size.Flows,
+		PacketHops: first.size.PacketHops,
 		Reason:     why,
 		AskedLoad:  g.ExpectedMaxLoad,
 	}
@@ -81,8 +81,8 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 		}
 		f.Estimators = append(f.Estimators, EstimatorCosts{
 			Estimator: by.String(),
-			Cost:      costOf(by, &first.work, cores),
-			DiskBytes: bytes + by.Estimator().Cost(&first.work, cores).DiskBytes,
+			Cost:      costOf(by, &first.size, cores),
+			DiskBytes: bytes + by.Estimator().Cost(&first.size, cores).DiskBytes,
 		})
 	}
 	f.Estimator = estimators.Flow.String()
@@ -123,12 +123,12 @@ func (e *Estimation) Cost(ctx context.Context, cores int) (Cost, error) {
 			by = estimators.Exact
 		}
 	}
-	return costOf(by, &first.work, cores), nil
+	return costOf(by, &first.size, cores), nil
 }
 
 // announce logs how long the estimate is expected to take, unless it is complete or only a part of it runs in
 // this process.
-func (e *Estimation) announce(w *step.Work) {
+func (e *Estimation) announce(w *step.WorkloadSize) {
 	_, incomplete := e.Records(schema.Slowdowns)
 	if incomplete == nil || e.Ephemeral || e.Shard.Count > 0 {
 		return

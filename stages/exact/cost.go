@@ -45,11 +45,11 @@ const (
 )
 
 // cost predicts the cost of an estimate.
-func cost(w *step.Work, cores int) step.Cost {
+func cost(w *step.WorkloadSize, cores int) step.PredictedCost {
 	workers := float64(max(1, min(cores, w.Links/portsOfADomain)))
 	elapsedNS := simulationNS(w) / speedup(w, workers)
 	others := step.OfTasks(float64(w.Flows)*flowNS+float64(w.Hops)*flowHopNS, cores)
-	return step.Cost{
+	return step.PredictedCost{
 		CPUNS:     elapsedNS*workers + others.CPUNS,
 		ElapsedNS: elapsedNS + others.ElapsedNS,
 		DiskBytes: w.Hops * flowHopBytes,
@@ -57,7 +57,7 @@ func cost(w *step.Work, cores int) step.Cost {
 }
 
 // simulationNS predicts the time, in ns with one worker, of a simulation of the whole network.
-func simulationNS(w *step.Work) float64 {
+func simulationNS(w *step.WorkloadSize) float64 {
 	perHopNS := hopNS + min(1, max(0, position(w.Hosts)))*(hopMostNS-hopNS)
 	usual := usualFlows + usualOfHosts*float64(w.Hosts)
 	if w.Active > usual {
@@ -70,7 +70,7 @@ func simulationNS(w *step.Work) float64 {
 }
 
 // speedup returns how many times as fast as one worker a number of workers is.
-func speedup(w *step.Work, workers float64) float64 {
+func speedup(w *step.WorkloadSize, workers float64) float64 {
 	exponent := gain + position(w.Hosts)*(gainMost-gain)
 	return math.Pow(workers, max(0, min(1, exponent)))
 }

@@ -12,7 +12,7 @@ const (
 )
 
 // cost predicts the cost of an estimate in two passes.
-func cost(w *step.Work, cores int) step.Cost {
+func cost(w *step.WorkloadSize, cores int) step.PredictedCost {
 	c := step.OfTasks(float64(w.PacketHops)*packetHopNS+w.LoadedHops*loadedHopNS, cores)
 	c.DiskBytes = w.Hops * flowHopBytes
 	return c

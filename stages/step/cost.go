@@ -2,9 +2,9 @@ package step
 
 import "math"
 
-// Work holds the quantities that determine how long an estimate takes. The flows and their loads are known
+// A WorkloadSize holds the quantities that determine how long an estimate takes. The flows and their loads are known
 // after the flows are routed.
-type Work struct {
+type WorkloadSize struct {
 	Hosts      int
 	Links      int
 	Flows      int64
@@ -16,8 +16,8 @@ type Work struct {
 	Demanding  bool    // buffers, classes or TCP: ports and senders do more for a packet
 }
 
-// Cost is the predicted cost of the steps of an estimate.
-type Cost struct {
+// A PredictedCost is the predicted cost of the steps of an estimate.
+type PredictedCost struct {
 	CPUNS     float64 // processor time, summed over the cores
 	ElapsedNS float64 // time if no other program uses the cores
 	DiskBytes int64   // of the tables that are kept, excluding those of flows and hops
@@ -27,6 +27,6 @@ type Cost struct {
 const tasksGain = 0.93
 
 // OfTasks returns the cost of independent tasks, such as link cases, that take cpuNS of processor time.
-func OfTasks(cpuNS float64, cores int) Cost {
-	return Cost{CPUNS: cpuNS, ElapsedNS: cpuNS / math.Pow(float64(cores), tasksGain)}
+func OfTasks(cpuNS float64, cores int) PredictedCost {
+	return PredictedCost{CPUNS: cpuNS, ElapsedNS: cpuNS / math.Pow(float64(cores), tasksGain)}
 }

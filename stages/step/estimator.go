@@ -10,7 +10,7 @@ type Estimator struct {
 	// estimate.
 	Steps func(m *Model, o Options, flows *Step) []*Step
 	// Cost predicts the cost of the steps on a number of cores. See pipeline/PERFORMANCE.md for measured ones.
-	Cost func(w *Work, cores int) Cost
+	Cost func(w *WorkloadSize, cores int) PredictedCost
 	// Passes is the default number of passes, or 0 if the number cannot be chosen.
 	Passes int
 	// Clusters says whether the estimator can simulate one link of each cluster.
