@@ -8,7 +8,8 @@ import (
 	"parsimon/stages/step"
 )
 
-// A small network is simulated as a whole. Otherwise, the default gives a less accurate estimate without need.
+// A small network is simulated as a whole. Otherwise, the default gives a less accurate estimate without
+// need.
 func TestSmallNetworkIsAffordable(t *testing.T) {
 	small := step.WorkloadSize{
 		Hosts: 256, Links: 700, Flows: 50_000, Hops: 200_000, PacketHops: 29_000_000, LoadedHops: 60_000,
@@ -21,7 +22,9 @@ func TestSmallNetworkIsAffordable(t *testing.T) {
 // No estimator takes longer with more cores, and none takes more time than it uses processors.
 func TestMoreCoresTakeNoLonger(t *testing.T) {
 	for _, hosts := range []int{2, 16, 256, 10_000} {
-		w := step.WorkloadSize{Hosts: hosts, Links: 3 * hosts, PacketHops: 1e9, Flows: 1e5, Hops: 4e5, LoadedHops: 1e5}
+		w := step.WorkloadSize{
+			Hosts: hosts, Links: 3 * hosts, Flows: 1e5, Hops: 4e5, PacketHops: 1e9, LoadedHops: 1e5,
+		}
 		for _, by := range estimators.All() {
 			before := costOf(by, &w, 1)
 			if before.Seconds > before.CPUSeconds {

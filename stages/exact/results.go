@@ -61,8 +61,14 @@ func (x *simulation) take(r *network.Results) error {
 			x.stats.LastEndNS = max(x.stats.LastEndNS, row.StartNS+row.FCTNS)
 			x.results.fcts = append(x.results.fcts, row)
 			for h := from; h < to && x.out.Hops != nil; h++ {
-				x.results.hops = append(x.results.hops, hopRow{f.row, int16(h - from), f.path[h-from], r.WaitNS[h], r.LastWaitNS[h],
-					r.Marks[h]})
+				x.results.hops = append(x.results.hops, hopRow{
+					FlowRow:       f.row,
+					Hop:           int16(h - from),
+					LinkID:        f.path[h-from],
+					WaitNS:        r.WaitNS[h],
+					LastWaitNS:    r.LastWaitNS[h],
+					PacketsMarked: r.Marks[h],
+				})
 			}
 		}
 		f.number = -1

@@ -2,8 +2,8 @@ package step
 
 import "math"
 
-// A WorkloadSize holds the quantities that determine how long an estimate takes. The flows and their loads are known
-// after the flows are routed.
+// A WorkloadSize holds the quantities that determine how long an estimate takes. They are known after the
+// flows are routed.
 type WorkloadSize struct {
 	Hosts      int
 	Links      int
