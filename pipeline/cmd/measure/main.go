@@ -479,6 +479,19 @@ func (b *bench) loads(ctx context.Context, lake string, e estimate) loads {
 	return loads{}
 }
 
+// undrawn returns the percentiles of slowdown of an estimate by independent if flows keep the delays of their
+// own link cases, instead of drawing delays from buckets. The delays of links are still added.
+func (b *bench) undrawn(ctx context.Context, lake string, e estimate) (of percentiles) {
+	for _, row := range query[struct{ Slowdowns percentiles }](ctx, b, lake, `
+		SELECT quantile_cont(1 + delay_ns / ideal_ns, [0.5, 0.9, 0.99, 0.999]) AS slowdowns
+		FROM (SELECT flow_row, sum(case_delay_ns) AS delay_ns FROM hop_contributions_all WHERE `+e.where()+`
+			GROUP BY flow_row)
+		JOIN (FROM slowdowns_all WHERE `+e.where()+`) USING (flow_row)`) {
+		of = row.Slowdowns
+	}
+	return of
+}
+
 // serviceErrors has the errors of a service relative to a reference.
 type serviceErrors struct {
 	Service, Truth string

@@ -86,7 +86,10 @@ type paperEstimate struct {
 	BinFlows    map[string]int64       `json:"bin_flows"`       // by size bin and "all"
 	Services    map[string]percentiles `json:"services"`        // by service
 	Errors      map[string]percentiles `json:"errors"`          // relative to ns-3, by size bin; nil without
-	Tails       map[string][]float64   `json:"tails,omitempty"` // slowdown at tailQuantiles, by size bin
+	Tails       map[string][]float64   `json:"tails,omitempty"` // slowdown at tailQuantiles, by tailGroup
+	// Undrawn is the slowdown of all flows if independent does not draw delays (see bench.undrawn). It is nil
+	// for other estimates.
+	Undrawn *percentiles `json:"undrawn,omitempty"`
 }
 
 // tailQuantiles are the quantiles in pictures of the tail of a distribution.
@@ -97,31 +100,47 @@ var tailQuantiles = []float64{
 // A paperRecord has all runs of an item that has been measured.
 type paperRecord struct {
 	Item      paperItem
+	Form      string
 	Draws     paperDraws
 	Deviation deviation             // of the true p99 between the draws
 	Runs      map[string][]paperRun // by way, in the order of the draws
 }
 
-// A paper measures the items and stores their runs.
+// A paperForm is one of the two forms of the measurement, which differ in the length of workloads.
+type paperForm struct {
+	name    string
+	packets int64 // that all links of a workload are expected to carry
+	flows   int64 // the largest number of flows that a workload is expected to have
+	items   []paperItem
+}
+
+// key is the key of an item's record in this form.
+func (f *paperForm) key(item paperItem) string { return f.name + "/" + item.key() }
+
+// A paper measures the items of one form, and stores their runs. The page has the runs of both forms.
 type paper struct {
 	*bench
-	program string // with its commit
-	method  string // its version: runs of another method are measured again
-	folder  string // of the runs
-	budget  int64  // packets on all links of a workload
-	items   []paperItem
-	records map[string]*paperRecord // by key
+	program              string // with its commit
+	method               string // its version: runs of another method are measured again
+	folder               string // of the runs
+	shortForm, wholeForm *paperForm
+	records              map[string]*paperRecord // by key of a form
+}
+
+func (p *paper) forms() []*paperForm { return []*paperForm{p.shortForm, p.wholeForm} }
+
+// measured is the form that this call measures.
+func (p *paper) measured() *paperForm {
+	if p.short {
+		return p.shortForm
+	}
+	return p.wholeForm
 }
 
 // repeatPaper measures the runs that are missing, and writes the page.
 func repeatPaper(ctx context.Context, b *bench) {
-	p := &paper{
-		bench: b, folder: b.recordsOf("paper"), budget: wholeBudget, records: map[string]*paperRecord{},
-	}
+	p := &paper{bench: b, folder: b.recordsOf("paper"), records: map[string]*paperRecord{}}
 	p.program, p.method = b.version(ctx)
-	if b.short {
-		p.budget = shortBudget
-	}
 	p.plan()
 	p.measure(ctx)
 	if b.err == nil {
@@ -129,18 +148,19 @@ func repeatPaper(ctx context.Context, b *bench) {
 	}
 }
 
-// plan lists the items. Those that say most in the least time are first.
+// plan lists the items of both forms. Those that say most in the least time are first. Every item of the
+// short form is in the long form, too.
 func (p *paper) plan() {
+	p.shortForm = &paperForm{name: "short", packets: shortPackets, flows: shortFlows}
+	p.wholeForm = &paperForm{name: "whole", packets: wholePackets, flows: wholeFlows}
 	scenarios := p.sensitivityItems()
 	slice := min(sliceLength, len(scenarios))
+	part := scenarios[:min(shortScenarios, len(scenarios))]
 	given := p.ns3Items()
-	if p.short {
-		scenarios = scenarios[:min(shortScenarios, len(scenarios))]
-		p.items = slices.Concat(given, scenarios[:slice], p.parkingItems(), p.detailItems(), p.mixItems(),
-			p.failureItems(shortFailures), scenarios[slice:])
-		return
-	}
-	p.items = slices.Concat(given, scenarios[:slice], p.parkingItems(), p.detailItems(), p.mixItems(),
+	detail := p.detailItems()
+	p.shortForm.items = slices.Concat(shortGivenItems(given), part[:slice], p.parkingItems(), detail,
+		p.mixItems(), p.failureItems(shortFailures), part[slice:])
+	p.wholeForm.items = slices.Concat(given, scenarios[:slice], p.parkingItems(), detail, p.mixItems(),
 		p.failureItems(allFailures), scenarios[slice:], p.largeItems())
 }
 
@@ -149,46 +169,49 @@ func (p *paper) wanted(item paperItem) bool {
 	return len(p.args) == 0 || slices.Contains(p.args, item.Section) || slices.Contains(p.args, item.key())
 }
 
-// measure measures the items in order, until the time has elapsed. Items that are not wanted get the record
-// that their stored runs give.
+// measure measures the items of one form in order, until the time has elapsed. Other items, also those of the
+// other form, get the records that their stored runs give.
 func (p *paper) measure(ctx context.Context) {
 	for _, arg := range p.args {
-		if !slices.ContainsFunc(p.items, func(i paperItem) bool { return i.Section == arg || i.key() == arg }) {
+		is := func(i paperItem) bool { return i.Section == arg || i.key() == arg }
+		if !slices.ContainsFunc(p.measured().items, is) {
 			p.fail(fmt.Errorf("paper: there is no section and no item %q", arg))
 		}
 	}
 	until := p.until
-	for i, item := range p.items {
-		p.until = until
-		if !p.wanted(item) {
-			p.until = time.Unix(0, 0)
-		}
-		start := time.Now()
-		r, err := p.measureItem(ctx, item)
-		if p.err != nil {
-			return
-		}
-		state := "measured"
-		if err != nil {
-			state = err.Error()
-		} else {
-			p.records[item.key()] = r
-		}
-		if time.Since(start) > time.Second {
-			fmt.Fprintf(os.Stderr, "paper: item %d of %d, %s: %s after %.0f s\n", i+1, len(p.items), item.key(), state,
-				time.Since(start).Seconds())
+	for _, form := range p.forms() {
+		for i, item := range form.items {
+			p.until = until
+			if form != p.measured() || !p.wanted(item) {
+				p.until = time.Unix(0, 0)
+			}
+			start := time.Now()
+			r, err := p.measureItem(ctx, form, item)
+			if p.err != nil {
+				return
+			}
+			state := "measured"
+			if err != nil {
+				state = err.Error()
+			} else {
+				p.records[form.key(item)] = r
+			}
+			if time.Since(start) > time.Second {
+				fmt.Fprintf(os.Stderr, "paper: item %d of %d, %s: %s after %.0f s\n", i+1, len(form.items), item.key(),
+					state, time.Since(start).Seconds())
+			}
 		}
 	}
 }
 
 // measureItem makes the estimates of an item that are not stored. The error errLate means that they are
 // incomplete.
-func (p *paper) measureItem(ctx context.Context, item paperItem) (*paperRecord, error) {
-	draws, err := p.choose(ctx, item)
+func (p *paper) measureItem(ctx context.Context, form *paperForm, item paperItem) (*paperRecord, error) {
+	draws, err := p.choose(ctx, form, item)
 	if err != nil {
 		return nil, err
 	}
-	r := &paperRecord{Item: item, Draws: draws, Runs: map[string][]paperRun{}}
+	r := &paperRecord{Item: item, Form: form.name, Draws: draws, Runs: map[string][]paperRun{}}
 	for _, way := range item.Ways {
 		for i, seed := range draws.Seeds {
 			if i > 0 && !ofEveryDraw(way) {
@@ -279,6 +302,10 @@ func (p *paper) estimateOf(ctx context.Context, lake string, e estimate, item pa
 			of.Errors[bin] = v.errors
 		}
 	}
+	if e.Variant == byIndependent {
+		undrawn := p.undrawn(ctx, lake, e)
+		of.Undrawn = &undrawn
+	}
 	if item.Tails {
 		of.Tails = p.tails(ctx, lake, e, item)
 	}
@@ -298,25 +325,33 @@ func (p *paper) middle(ctx context.Context, lake string, e estimate) (of percent
 	return of
 }
 
-// tails returns the slowdowns at tailQuantiles by size bin, of the flows of the item's service.
+// tailGroup names the flows of a size bin and, in a mix of workloads, of a service.
+func tailGroup(service, bin string) string { return strings.TrimPrefix(service+": "+bin, ": ") }
+
+// tails returns the slowdowns at tailQuantiles by tailGroup, of the flows of the item's service.
 func (p *paper) tails(ctx context.Context, lake string, e estimate, item paperItem) map[string][]float64 {
 	quantiles := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(tailQuantiles)), ", "), "[]")
 	where := e.where()
 	if item.Service != "" {
 		where += fmt.Sprintf(" AND service = '%s'", item.Service)
 	}
+	service := "''"
+	if item.Section == "mix" {
+		service = "service"
+	}
 	tails := map[string][]float64{}
 	for _, row := range query[struct {
+		Service string
 		SizeBin string `json:"size_bin"`
 		Tail    []float64
 	}](ctx, p.bench, lake, fmt.Sprintf(`
-		SELECT coalesce(bin, 'all') AS size_bin, quantile_cont(slowdown, [%s]) AS tail
-		FROM (SELECT slowdown, CASE WHEN size_bytes < 10_000 THEN '<10 KB'
+		SELECT service, coalesce(bin, 'all') AS size_bin, quantile_cont(slowdown, [%s]) AS tail
+		FROM (SELECT slowdown, %s AS service, CASE WHEN size_bytes < 10_000 THEN '<10 KB'
 			WHEN size_bytes < 100_000 THEN '10-100 KB' WHEN size_bytes < 1_000_000 THEN '100 KB-1 MB'
 			ELSE '>1 MB' END AS bin
 			FROM slowdowns_all WHERE %s)
-		GROUP BY GROUPING SETS ((bin), ())`, quantiles, where)) {
-		tails[row.SizeBin] = row.Tail
+		GROUP BY GROUPING SETS ((service, bin), (service))`, quantiles, service, where)) {
+		tails[tailGroup(row.Service, row.SizeBin)] = row.Tail
 	}
 	return tails
 }

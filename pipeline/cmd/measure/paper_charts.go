@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // A chart is a Vega-Lite specification.
@@ -94,20 +95,58 @@ func cumulative(values []float64, labels point) (points []point) {
 
 // tailChart draws the tails of slowdowns by flow size, one panel each.
 func tailChart(r *paperRecord) chart {
-	var data []point
-	for _, way := range r.Item.Ways {
-		for bin, tail := range r.Runs[way][0].Estimate.Tails {
-			for i, x := range tail {
-				data = append(data, point{"way": way, "size": bin, "slowdown": x, "share": tailQuantiles[i]})
-			}
-		}
-	}
+	facet := field("size", "nominal", "flow size", "sort", append(append([]string{}, sizeBins...), "all"))
 	return chart{
-		"data":    map[string]any{"values": data},
-		"facet":   field("size", "nominal", "flow size", "sort", append(append([]string{}, sizeBins...), "all")),
+		"data":    map[string]any{"values": tailPoints(r)},
+		"facet":   facet,
 		"spec":    lineSpec(),
 		"config":  map[string]any{"facet": map[string]any{"spacing": 12}},
 		"resolve": map[string]any{"scale": map[string]any{"x": "independent"}},
+	}
+}
+
+// tailPoints are the tails of the first draw.
+func tailPoints(r *paperRecord) (points []point) {
+	for _, way := range r.Item.Ways {
+		for group, tail := range r.Runs[way][0].Estimate.Tails {
+			service, bin, found := strings.Cut(group, ": ")
+			if !found {
+				bin = group
+			}
+			for i, x := range tail {
+				points = append(points, point{"way": way, "service": service, "size": bin, "slowdown": x,
+					"share": tailQuantiles[i]})
+			}
+		}
+	}
+	return points
+}
+
+// mixChart draws the tails of a mix of workloads by service and flow size.
+func mixChart(r *paperRecord) chart {
+	return chart{
+		"data": map[string]any{"values": tailPoints(r)},
+		"facet": map[string]any{
+			"row":    field("service", "nominal", "workload"),
+			"column": field("size", "nominal", "flow size", "sort", append(append([]string{}, sizeBins...), "all")),
+		},
+		"spec":    lineSpec(),
+		"resolve": map[string]any{"scale": map[string]any{"x": "independent"}},
+	}
+}
+
+// trialChart draws the errors of trials, a row for each kind of estimate.
+func trialChart(data []point) chart {
+	return chart{
+		"width": 400, "height": 80,
+		"data": map[string]any{"values": data},
+		"mark": map[string]any{"type": "point", "filled": true, "opacity": 0.7, "size": 60},
+		"encoding": map[string]any{
+			"x":     field("error", "quantitative", "error of p99", percentAxis...),
+			"y":     field("way", "nominal", ""),
+			"shape": field("cable", "nominal", "cable"),
+			"color": byColor("estimate"),
+		},
 	}
 }
 

@@ -20,14 +20,17 @@ import (
 // This file has the rule for workloads. It is the same for all items. It looks only at the scenario and at
 // the load of the drawn flows, never at the truth or at an estimate:
 //
-//   - All links together are expected to carry as many packets of 1,000 B as the budget has, in at most 16 s.
+//   - All links together are expected to carry a number of packets of 1,000 B, in at most 16 s. The workload
+//     ends sooner if a number of flows is expected sooner, because small flows cost time, too.
 //   - The draws are those of the first 16 seeds whose busiest links have the loads closest to the paper's.
 //   - An item has three draws. Of the 192 scenarios every eighth has three, and of those that ns-3 has
 //     simulated every fourth. The others have one.
 const (
-	wholeBudget  = 800_000_000 // packets on all links
-	shortBudget  = 50_000_000  // with --short
-	budgetBytes  = 1000        // of a packet of the budget
+	wholePackets = 800_000_000 // on all links
+	shortPackets = 50_000_000  // with --short
+	wholeFlows   = 4_000_000
+	shortFlows   = 250_000
+	packetBytes  = 1000 // of each packet that is counted
 	longest      = 16 * time.Second
 	seedsCount   = 16
 	drawsCount   = 3
@@ -54,7 +57,7 @@ type deviation struct {
 }
 
 // choose returns the draws of an item. The choice is stored, because drawing takes time, too.
-func (p *paper) choose(ctx context.Context, item paperItem) (d paperDraws, err error) {
+func (p *paper) choose(ctx context.Context, form *paperForm, item paperItem) (d paperDraws, err error) {
 	if item.Given {
 		d.Item = item
 		for seed := range uint64(item.Draws) {
@@ -63,14 +66,14 @@ func (p *paper) choose(ctx context.Context, item paperItem) (d paperDraws, err e
 		return d, nil
 	}
 	name := strings.ReplaceAll(item.Section+"-"+item.Name, "/", "-")
-	file := filepath.Join(p.folder, fmt.Sprintf("%s-%dM-draws.json", name, p.budget/1_000_000))
+	file := filepath.Join(p.folder, fmt.Sprintf("%s-%dM-draws.json", name, form.packets/1_000_000))
 	if p.readStored(file, &d) && d.Method == p.method && reflect.DeepEqual(d.Item, item) {
 		return d, nil
 	}
 	if p.late() {
 		return d, errLate
 	}
-	d, err = drawItem(ctx, item, p.budget)
+	d, err = drawItem(ctx, item, form)
 	if err != nil {
 		p.fail(fmt.Errorf("%s: %w", item.key(), err))
 		return d, p.err
@@ -81,12 +84,12 @@ func (p *paper) choose(ctx context.Context, item paperItem) (d paperDraws, err e
 }
 
 // drawItem draws the flows of each seed, and chooses the seeds whose loads are closest to the paper's.
-func drawItem(ctx context.Context, item paperItem, budget int64) (d paperDraws, err error) {
+func drawItem(ctx context.Context, item paperItem, form *paperForm) (d paperDraws, err error) {
 	s, err := scenario.Load(item.Args[0])
 	if err != nil {
 		return d, err
 	}
-	length, err := lengthOf(ctx, s, budget)
+	length, err := lengthOf(ctx, s, form)
 	if err != nil {
 		return d, err
 	}
@@ -118,8 +121,9 @@ func drawItem(ctx context.Context, item paperItem, budget int64) (d paperDraws, 
 	return d, nil
 }
 
-// lengthOf returns the time in which the links of a scenario are expected to carry the packets of the budget.
-func lengthOf(ctx context.Context, s *scenario.Scenario, budget int64) (time.Duration, error) {
+// lengthOf returns the time in which the links of a scenario are expected to carry the packets of a form, or
+// its flows are expected, whichever is shorter.
+func lengthOf(ctx context.Context, s *scenario.Scenario, form *paperForm) (time.Duration, error) {
 	n, err := s.IntactNetwork()
 	if err != nil {
 		return 0, err
@@ -139,11 +143,15 @@ func lengthOf(ctx context.Context, s *scenario.Scenario, budget int64) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	var packetsPerSecond float64
+	var packetsPerSecond, flowsPerSecond float64
 	for id, link := range n.Links {
-		packetsPerSecond += plan.LinkLoad[id] * float64(link.BandwidthBps) / 8 / budgetBytes
+		packetsPerSecond += plan.LinkLoad[id] * float64(link.BandwidthBps) / 8 / packetBytes
 	}
-	seconds := min(longest.Seconds(), float64(budget)/packetsPerSecond)
+	for _, rate := range plan.ServiceFlowsPerSecond {
+		flowsPerSecond += rate
+	}
+	seconds := min(longest.Seconds(), float64(form.packets)/packetsPerSecond,
+		float64(form.flows)/flowsPerSecond)
 	length := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 	return max(time.Millisecond, length), nil
 }

@@ -143,8 +143,22 @@ func (p *paper) detailItems() (items []paperItem) {
 	return items
 }
 
-// ns3Items are the scenarios for which the shared folder has FCTs of the paper's ns-3. In the short form,
-// most have only the estimate that the published code has, too.
+// shortGivenItems are the items of the short form with given flows. Most have only the estimate that the
+// published code has, too.
+func shortGivenItems(given []paperItem) (items []paperItem) {
+	for _, item := range given {
+		if slices.Contains(item.Args, "--transport") {
+			continue
+		}
+		if len(items) >= shortGiven {
+			item.Ways = []string{byIndependent}
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// ns3Items are the scenarios for which the shared folder has FCTs of the paper's ns-3.
 func (p *paper) ns3Items() (items []paperItem) {
 	if !p.hasShared("the paper's ns-3") {
 		return nil
@@ -154,13 +168,6 @@ func (p *paper) ns3Items() (items []paperItem) {
 			Given: true}
 		if i%givenEach == 0 {
 			item.Draws = drawsCount
-		}
-		if p.short {
-			if i >= shortGiven {
-				item.Ways = []string{byIndependent}
-			}
-			items = append(items, item)
-			continue
 		}
 		items = append(items, item)
 		for _, transport := range []string{"timely", "dcqcn"} {
@@ -189,7 +196,7 @@ func (p *paper) parkingItems() (items []paperItem) {
 // of n draws.
 func (p *paper) failureItems(n int) []paperItem {
 	items := []paperItem{{Section: "failures", Name: "none", Args: []string{"failures"}, Ways: threeWays,
-		Draws: drawsCount}}
+		Draws: drawsCount, Tails: true}}
 	draw := rand.New(rand.NewPCG(1, 1))
 	for range n {
 		cable := draw.IntN(64 + 32)
@@ -198,14 +205,14 @@ func (p *paper) failureItems(n int) []paperItem {
 			ends = fmt.Sprintf("pod%d-fabric%d:plane%[2]d-spine%[3]d", (cable-64)/16, (cable-64)/8%2, cable%8)
 		}
 		items = append(items, paperItem{Section: "failures", Name: strings.ReplaceAll(ends, ":", "~"),
-			Args: []string{"failures", "--fail", ends}, Ways: threeWays, Draws: drawsCount})
+			Args: []string{"failures", "--fail", ends}, Ways: threeWays, Draws: drawsCount, Tails: true})
 	}
 	return items
 }
 
 func (p *paper) mixItems() []paperItem {
 	return []paperItem{{Section: "mix", Name: "mixed", Args: []string{"mixed"}, Ways: threeWays,
-		Draws: drawsCount}}
+		Draws: drawsCount, Tails: true}}
 }
 
 // largeItems have 6,144 hosts. The first has the length that the rule gives and the truth. The other has the

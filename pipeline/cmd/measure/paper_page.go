@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -24,8 +23,8 @@ func (p *paper) writePage(ctx context.Context) {
 	p.ns3Section(ctx)
 	p.detailSection(ctx)
 	p.transportsSection()
-	p.mixSection()
-	p.failuresSection()
+	p.mixSection(ctx)
+	p.failuresSection(ctx)
 	p.parkingSection(ctx)
 	p.timesSection()
 	if p.err == nil {
@@ -36,22 +35,51 @@ func (p *paper) writePage(ctx context.Context) {
 }
 
 func (p *paper) introduction(ctx context.Context) {
-	command := "make paper"
-	if p.short {
-		command += " ARGS=--short"
-	}
-	p.printf("# The paper's evaluation again\n\nWritten by `%s`. %s The program: %s.\n", command,
+	p.printf("# The paper's evaluation again\n\nWritten by `make paper`. %s The program: %s.\n",
 		p.provenance(ctx), strings.Join(p.programs(), "; "))
 	p.text("intro")
 	p.text("rule")
-	if p.short {
-		p.text("short")
-	}
-	p.printf("\n**Measured: %d of the %d items of this form.** Each section names the others.",
-		len(p.records), len(p.items))
+	p.coverage()
 	for _, what := range p.missing {
 		p.printf("Left out, because the folder --shared is not there: %s.", what)
 	}
+}
+
+// coverage prints how many items of each section are measured, in both forms.
+func (p *paper) coverage() {
+	p.text("coverage")
+	p.header("section", "short form", "whole form")
+	var total [2][2]int // by form: items that are measured, and all
+	for _, section := range []string{"large", "192", "ns3", "detail", "transports", "mix", "failures",
+		"parking"} {
+		cells := []any{strings.Split(textTitle(section), " (")[0]}
+		for i, form := range p.forms() {
+			measured := 0
+			all := 0
+			for _, item := range form.items {
+				if item.Section != section {
+					continue
+				}
+				all++
+				if p.records[form.key(item)] != nil {
+					measured++
+				}
+			}
+			total[i][0] += measured
+			total[i][1] += all
+			cells = append(cells, fmt.Sprintf("%d of %d", measured, all))
+		}
+		p.row(cells...)
+	}
+	p.row("all", fmt.Sprintf("%d of %d", total[0][0], total[0][1]), fmt.Sprintf("%d of %d", total[1][0],
+		total[1][1]))
+}
+
+// textTitle is the title of a part of paper.txt.
+func textTitle(name string) string {
+	_, rest, _ := strings.Cut(paperText, "== "+name+": ")
+	title, _, _ := strings.Cut(rest, "\n")
+	return title
 }
 
 // programs returns the programs that made the runs, with their commits. All have the same version of the
@@ -86,29 +114,73 @@ func (p *paper) text(name string) {
 	}
 }
 
-// section begins a section of paper.txt, names the items that are not measured, and returns the records of
-// the others.
+// mostNamed is the largest number of items that a section names as not measured.
+const mostNamed = 12
+
+// section begins a section of paper.txt, says which items are not measured, and returns the records of the
+// others, item by item and the short form first. Given flows have the same length in both forms, so the
+// record with more estimates counts.
 func (p *paper) section(text, items string) (records []*paperRecord) {
 	p.text(text)
-	var missing []string // names of items without a record
-	for _, item := range p.items {
+	missing := map[string][]string{} // names of items without a record, by form
+	count := map[string]int{}
+	shortItems := map[string]paperItem{}
+	for _, item := range p.shortForm.items {
+		shortItems[item.key()] = item
+	}
+	for _, item := range p.wholeForm.items {
 		if item.Section != items {
 			continue
 		}
-		r := p.records[item.key()]
-		if r == nil {
-			missing = append(missing, "`"+strings.ReplaceAll(item.Name, "~", ":")+"`")
-			continue
+		whole := p.records[p.wholeForm.key(item)]
+		_, inShort := shortItems[item.key()]
+		short := p.records[p.shortForm.key(item)]
+		name := "`" + strings.ReplaceAll(item.Name, "~", ":") + "`"
+		if inShort {
+			count["short"]++
 		}
-		records = append(records, r)
+		count["whole"]++
+		if inShort && short == nil {
+			missing["short"] = append(missing["short"], name)
+		}
+		if whole == nil {
+			missing["whole"] = append(missing["whole"], name)
+		}
+		if short != nil && (whole == nil || !item.Given) {
+			records = append(records, short)
+		}
+		if whole != nil {
+			records = append(records, whole)
+		}
 	}
-	if len(records)+len(missing) == 0 {
-		p.printf("\nNot part of this form.")
-	}
-	if len(missing) > 0 {
-		p.printf("\nNot measured yet: %s.\n", strings.Join(missing, ", "))
+	for _, form := range p.forms() {
+		p.missingItems(form.name, missing[form.name], count[form.name])
 	}
 	return records
+}
+
+// missingItems says which of the items of a section are not measured.
+func (p *paper) missingItems(form string, names []string, of int) {
+	switch {
+	case len(names) == 0:
+	case len(names) == of && of > 1:
+		p.printf("\nThe %s form is not measured yet.\n", form)
+	case len(names) > mostNamed:
+		p.printf("\nNot measured yet in the %s form: %d of %d.\n", form, len(names), of)
+	default:
+		p.printf("\nNot measured yet in the %s form: %s.\n", form, strings.Join(names, ", "))
+	}
+}
+
+// longestOnly keeps one record of each item: that of the whole form, if it is measured.
+func longestOnly(records []*paperRecord) (longest []*paperRecord) {
+	for i, r := range records {
+		if i+1 < len(records) && records[i+1].Item.key() == r.Item.key() {
+			continue
+		}
+		longest = append(longest, r)
+	}
+	return longest
 }
 
 // errorsOf returns the errors of a kind of estimate for a group of flows, one for each draw. They are
@@ -168,9 +240,9 @@ func (r *paperRecord) settled() string {
 		return "given flows"
 	}
 	if len(r.Draws.Seeds) == 1 {
-		return fmt.Sprintf("1 draw of %v", r.Draws.Length)
+		return fmt.Sprintf("%s: 1 draw of %v", r.Form, r.Draws.Length)
 	}
-	return fmt.Sprintf("%d draws of %v, true p99 ±%s", len(r.Draws.Seeds), r.Draws.Length,
+	return fmt.Sprintf("%s: %d draws of %v, true p99 ±%s", r.Form, len(r.Draws.Seeds), r.Draws.Length,
 		share(r.Deviation.share))
 }
 
@@ -225,261 +297,7 @@ func spread(values []float64) string {
 			within++
 		}
 	}
-	median := v[min(len(v)-1, len(v)/2)]
-	return fmt.Sprintf("%s (%s to %s), %s within 10%%", percent(median), percent(v[0]), percent(v[len(v)-1]),
-		share(float64(within)/float64(len(v))))
-}
-
-// loadRanges are the ranges of load in the paper's figure.
-var loadRanges = []struct {
-	name   string
-	lo, hi float64
-}{{"26% to 41%", 0.26, 0.41}, {"41% to 56%", 0.41, 0.56}, {"56% to 83%", 0.56, 0.84}}
-
-func loadRange(load float64) string {
-	for _, r := range loadRanges {
-		if load < r.hi {
-			return r.name
-		}
-	}
-	return loadRanges[len(loadRanges)-1].name
-}
-
-// A comparedScenario is one of the 192 scenarios, with the results of the paper and of this program.
-type comparedScenario struct {
-	publishedScenario
-	*paperRecord
-}
-
-func (s comparedScenario) p99(way string) float64 {
-	if way == paperParsimon {
-		return s.independent
-	}
-	return s.errorOf(way, "all").p99()
-}
-
-const paperParsimon = "the paper's Parsimon"
-
-func (p *paper) sensitivitySection(ctx context.Context) {
-	records := p.section("192", "192")
-	if len(records) == 0 {
-		return
-	}
-	published := map[string]publishedScenario{}
-	for _, s := range p.published() {
-		published[fmt.Sprintf("%03d", s.id)] = s
-	}
-	var all []comparedScenario
-	for _, r := range records {
-		all = append(all, comparedScenario{published[r.Item.Name], r})
-	}
-	ways := []string{paperParsimon, byIndependent, byClustered, byFlow}
-	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, "+
-		"oversubscription and load. Median error of p99 (least to greatest), and how many are within 10%%:",
-		len(all))
-	p.header(append([]string{"load asked", "scenarios"}, ways...)...)
-	for _, r := range loadRanges {
-		name := r.name
-		in := slices.DeleteFunc(slices.Clone(all), func(s comparedScenario) bool {
-			return loadRange(s.asked) != name
-		})
-		p.errorRow(name, in, ways)
-	}
-	p.errorRow("all", all, ways)
-	p.agreementTable(all)
-	p.errorPictures(ctx, all, ways)
-	p.parameterTable(all, ways)
-	p.worstTable(all)
-	p.scenarioTable(all)
-}
-
-func (p *paper) errorRow(name string, in []comparedScenario, ways []string) {
-	cells := []any{name, len(in)}
-	for _, way := range ways {
-		var errors []float64
-		for _, s := range in {
-			errors = append(errors, s.p99(way))
-		}
-		cells = append(cells, spread(errors))
-	}
-	p.row(cells...)
-}
-
-func (p *paper) errorPictures(ctx context.Context, all []comparedScenario, ways []string) {
-	var steps, boxes, beside []point
-	for _, r := range loadRanges {
-		for _, way := range ways {
-			var errors []float64
-			for _, s := range all {
-				if loadRange(s.asked) == r.name {
-					errors = append(errors, s.p99(way))
-				}
-			}
-			steps = append(steps, cumulative(errors, point{"way": way, "load": r.name})...)
-		}
-	}
-	for _, s := range all {
-		beside = append(beside, point{"paper": s.independent, "ours": s.p99(byIndependent), "oversub": s.oversub,
-			"sizes": s.sizes})
-		load := "50% and less"
-		if s.asked > 0.5 {
-			load = "above 50%"
-		}
-		for _, way := range []string{paperParsimon, byIndependent} {
-			for parameter, value := range s.parameters() {
-				boxes = append(boxes, point{"way": way, "parameter": parameter, "value": value, "load": load,
-					"error": s.p99(way)})
-			}
-		}
-	}
-	p.draw(ctx, "errors", "Distribution of the errors of p99 by load", errorChart(steps))
-	p.draw(ctx, "parameters", "Errors of p99 by matrix, flow sizes, oversubscription and burstiness",
-		parameterChart(boxes))
-	p.draw(ctx, "beside", "Our error and the paper's, scenario by scenario",
-		besideChart(beside, "error of p99 in the paper", map[string]any{
-			"color": field("oversub", "nominal", "oversubscription"),
-			"shape": field("sizes", "nominal", "flow sizes"),
-		}))
-}
-
-// parameters are the parameters that the paper varies, except the load.
-func (s publishedScenario) parameters() map[string]string {
-	return map[string]string{"matrix": s.matrix, "sizes": s.sizes, "oversubscription": s.oversub,
-		"burstiness": fmt.Sprintf("σ = %v", s.sigma)}
-}
-
-func (p *paper) parameterTable(all []comparedScenario, ways []string) {
-	p.printf("\nBy parameter, loads above 50%% only, where the paper finds the differences:")
-	p.header(append([]string{"parameter", "scenarios"}, ways...)...)
-	high := slices.DeleteFunc(slices.Clone(all), func(s comparedScenario) bool { return s.asked <= 0.5 })
-	for _, parameter := range []string{"matrix", "sizes", "oversubscription", "burstiness"} {
-		values := map[string][]comparedScenario{}
-		for _, s := range high {
-			value := s.parameters()[parameter]
-			values[value] = append(values[value], s)
-		}
-		for _, value := range slices.Sorted(maps.Keys(values)) {
-			p.errorRow(parameter+" "+value, values[value], ways)
-		}
-	}
-}
-
-func (p *paper) worstTable(all []comparedScenario) {
-	p.text("worst")
-	p.header("id", "load asked", "matrix", "sizes", "oversubscription", "σ", "independent", "the paper's",
-		"flow")
-	byError := slices.SortedFunc(slices.Values(all), func(a, b comparedScenario) int {
-		return cmp.Compare(abs(b.p99(byIndependent)), abs(a.p99(byIndependent)))
-	})
-	for _, s := range byError[:min(5, len(byError))] {
-		p.row(s.id, share(s.asked), s.matrix, s.sizes, s.oversub, s.sigma, percent(s.p99(byIndependent)),
-			percent(s.independent), percent(s.p99(byFlow)))
-	}
-}
-
-// A betweenDraws has the variances between draws of scenarios of a range of load: of the error of
-// independent, and of the true p99 relative to its mean.
-type betweenDraws struct {
-	errors, truth pool
-}
-
-// betweenDrawsOf returns the variances by range of load.
-func betweenDrawsOf(all []comparedScenario) map[string]*betweenDraws {
-	of := map[string]*betweenDraws{}
-	for _, s := range all {
-		name := loadRange(s.asked)
-		if of[name] == nil {
-			of[name] = &betweenDraws{}
-		}
-		of[name].errors.add(s.p99Errors(byIndependent, "all"))
-		truth := s.truth("all", paperEstimate.bySize).p99()
-		var shares []float64
-		for _, run := range s.Runs[byExact] {
-			shares = append(shares, run.Estimate.Sizes["all"].p99()/truth)
-		}
-		of[name].truth.add(shares)
-	}
-	return of
-}
-
-// loaded reports whether the busiest link of the draws has the load of the paper's draw.
-func (s comparedScenario) loaded() bool { return abs(s.maxLoad()/s.load-1) <= loadTolerance }
-
-// agrees compares independent with the paper's Parsimon. At another load, nothing is decided.
-func (s comparedScenario) agrees(of map[string]*betweenDraws) verdict {
-	if !s.loaded() {
-		return undecided
-	}
-	return of[loadRange(s.asked)].errors.against(s.p99Errors(byIndependent, "all"), s.independent, s.independent)
-}
-
-// why says what is known about a difference from the paper.
-func (s comparedScenario) why(v verdict) string {
-	switch {
-	case !s.loaded():
-		return fmt.Sprintf("the busiest link has a load of %s, in the paper %s", share(s.maxLoad()),
-			share(s.load))
-	case v != differs:
-		return ""
-	case abs(s.top10()/s.topLoad-1) > loadTolerance:
-		return fmt.Sprintf("the busiest tenth of the links has a load of %s, in the paper %s", share(s.top10()),
-			share(s.topLoad))
-	}
-	return fmt.Sprintf("not known: the loads are the paper's; the workload lasts %v", s.Draws.Length)
-}
-
-// agreementTable says how many scenarios agree with the paper, and what the sampling error is.
-func (p *paper) agreementTable(all []comparedScenario) {
-	p.text("agreement")
-	p.header("load asked", "scenarios", "mean difference from the paper", "all together",
-		"sampling error of one scenario", string(agrees), string(differs), string(undecided),
-		"deviation of the true p99 between draws")
-	of := betweenDrawsOf(all)
-	for _, r := range loadRanges {
-		if of[r.name] == nil {
-			continue
-		}
-		counts := map[verdict]int{}
-		var ours, theirs []float64
-		for _, s := range all {
-			if loadRange(s.asked) != r.name {
-				continue
-			}
-			counts[s.agrees(of)]++
-			ours = append(ours, s.p99(byIndependent))
-			theirs = append(theirs, s.independent)
-		}
-		difference, margin := paired(ours, theirs)
-		p.row(r.name, len(ours), percent(difference)+" "+marginText(margin), decide(difference, margin),
-			marginText(of[r.name].errors.margin(1)), counts[agrees], counts[differs], counts[undecided],
-			marginText(of[r.name].truth.deviation()))
-	}
-}
-
-// marginText prints a sampling error, which is NaN if it is not known.
-func marginText(margin float64) string {
-	if math.IsNaN(margin) {
-		return "(not measured)"
-	}
-	return fmt.Sprintf("±%.1f%%", 100*margin)
-}
-
-func (p *paper) scenarioTable(all []comparedScenario) {
-	p.text("scenarios")
-	p.header("id", "matrix", "sizes", "σ", "oversubscription", "workload", "flows", "busiest link",
-		"busiest tenth", "true p99", "the paper's", "independent", "difference", "verdict", "why",
-		"the paper's, clustered", "clustered", "flow")
-	of := betweenDrawsOf(all)
-	for _, s := range all {
-		v := s.agrees(of)
-		errors := s.p99Errors(byIndependent, "all")
-		margin := of[loadRange(s.asked)].errors.margin(len(errors))
-		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, s.settled(), s.flows(),
-			share(s.load)+", "+share(s.maxLoad()), share(s.topLoad)+", "+share(s.top10()),
-			fmt.Sprintf("%.1f", s.truth("all", paperEstimate.bySize).p99()), percent(s.independent),
-			sampledError(errors), percent(mean(errors)-s.independent)+" "+marginText(margin), v, s.why(v),
-			percent(s.clustered), percent(s.p99(byClustered)), percent(s.p99(byFlow)))
-	}
+	return fmt.Sprintf("%s, %s within 10%%", middleAndRange(v), share(float64(within)/float64(len(v))))
 }
 
 func (p *paper) ns3Section(ctx context.Context) {
@@ -537,12 +355,15 @@ func (p *paper) ns3Section(ctx context.Context) {
 }
 
 func (p *paper) detailSection(ctx context.Context) {
-	for _, r := range p.section("detail", "detail") {
-		p.printf("Ours, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(), share(r.maxLoad()),
+	records := p.section("detail", "detail")
+	for _, r := range records {
+		p.printf("\nOurs, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(), share(r.maxLoad()),
 			share(r.top10()))
 		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
 		p.againstPaper(r, "all", 0.1, 0.1)
-		p.draw(ctx, "detail", "Tails of slowdown by flow size", tailChart(r))
+	}
+	for _, r := range longestOnly(records) {
+		p.draw(ctx, "detail", "Tails of slowdown by flow size, "+r.settled(), tailChart(r))
 	}
 }
 
@@ -604,10 +425,13 @@ func (p *paper) transportsSection() {
 		return
 	}
 	bins := [3]string{"<10 KB", middleBin, ">1 MB"}
-	var pools [3]pool
+	pools := map[string]*[3]pool{} // by form
 	for _, r := range records {
+		if pools[r.Form] == nil {
+			pools[r.Form] = &[3]pool{}
+		}
 		for i, bin := range bins {
-			pools[i].add(r.p99Errors(byIndependent, bin))
+			pools[r.Form][i].add(r.p99Errors(byIndependent, bin))
 		}
 	}
 	p.printf("Ours, error of p99 by size (%s):", strings.Join(bins[:], " / "))
@@ -620,7 +444,7 @@ func (p *paper) transportsSection() {
 			truths = append(truths, fmt.Sprintf("%.1f", r.truth(bin, paperEstimate.bySize).p99()))
 			theirs = append(theirs, percent(paper))
 			ours = append(ours, sampledError(errors))
-			verdicts = append(verdicts, string(pools[i].against(errors, paper, paper)))
+			verdicts = append(verdicts, string(pools[r.Form][i].against(errors, paper, paper)))
 			flows = append(flows, percent(r.errorOf(byFlow, bin).p99()))
 		}
 		cells := []any{r.Item.Name, r.settled()}
@@ -629,32 +453,44 @@ func (p *paper) transportsSection() {
 		}
 		p.row(cells...)
 	}
-	p.printf("\nSampling errors, pooled over the rows: %s / %s / %s.", marginText(pools[0].margin(drawsCount)),
-		marginText(pools[1].margin(drawsCount)), marginText(pools[2].margin(drawsCount)))
+	for _, form := range p.forms() {
+		if of := pools[form.name]; of != nil {
+			p.printf("\nSampling errors of the %s form, pooled over its rows: %s / %s / %s.", form.name,
+				marginText(of[0].margin(drawsCount)), marginText(of[1].margin(drawsCount)),
+				marginText(of[2].margin(drawsCount)))
+		}
+	}
 }
 
-func (p *paper) mixSection() {
-	for _, r := range p.section("mix", "mix") {
-		p.printf("Ours, `mixed`, %d flows, %s, busiest link %s. The paper gives no numbers to compare with:",
+func (p *paper) mixSection(ctx context.Context) {
+	records := p.section("mix", "mix")
+	for _, r := range records {
+		p.printf("\nOurs, `mixed`, %d flows, %s, busiest link %s. The paper gives no numbers to compare with:",
 			r.flows(), r.settled(), share(r.maxLoad()))
 		services := slices.Sorted(maps.Keys(r.Runs[byExact][0].Estimate.Services))
 		p.estimateTable(r, services, paperEstimate.byService)
 	}
+	for _, r := range longestOnly(records) {
+		p.draw(ctx, "mix", "Tails of slowdown by workload and flow size, "+r.settled(), mixChart(r))
+	}
 }
 
-func (p *paper) failuresSection() {
+func (p *paper) failuresSection(ctx context.Context) {
 	records := p.section("failures", "failures")
 	if len(records) == 0 {
 		return
 	}
-	var of pool
+	of := map[string]*pool{} // by form
 	for _, r := range records {
-		of.add(r.p99Errors(byIndependent, "all"))
+		if of[r.Form] == nil {
+			of[r.Form] = &pool{}
+		}
+		of[r.Form].add(r.p99Errors(byIndependent, "all"))
 	}
-	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. The sampling error of p99, pooled over the "+
-		"rows, is %s:", marginText(of.margin(drawsCount)))
+	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. Sampling errors of p99 are pooled over the " +
+		"rows of a form:")
 	p.header("cable down", "workload", "busiest link", "`exact`", "the paper's p99", byIndependent, "verdict",
-		byFlow)
+		"sampling error", byFlow)
 	for _, r := range records {
 		lo := 0.11
 		hi := 0.14
@@ -665,9 +501,32 @@ func (p *paper) failuresSection() {
 		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
 			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
 			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
-			of.against(r.p99Errors(byIndependent, "all"), lo, hi),
+			of[r.Form].against(r.p99Errors(byIndependent, "all"), lo, hi),
+			marginText(of[r.Form].margin(drawsCount)),
 			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
+	p.failurePictures(ctx, longestOnly(records))
+}
+
+// failurePictures draws the errors of the trials, and the tails of the trial with the greatest error.
+func (p *paper) failurePictures(ctx context.Context, records []*paperRecord) {
+	worst := records[0]
+	var data []point
+	for _, r := range records {
+		cable := "down"
+		if r.Item.Name == "none" {
+			cable = "none down"
+		}
+		for _, way := range []string{byIndependent, byFlow} {
+			data = append(data, point{"way": way, "cable": cable, "error": r.errorOf(way, "all").p99()})
+		}
+		if abs(r.errorOf(byIndependent, "all").p99()) > abs(worst.errorOf(byIndependent, "all").p99()) {
+			worst = r
+		}
+	}
+	p.draw(ctx, "failures", "Errors of p99 with one cable down", trialChart(data))
+	p.draw(ctx, "failure-tails", "Tails of slowdown by flow size in the trial with the greatest error, cable "+
+		strings.ReplaceAll(worst.Item.Name, "~", ":"), tailChart(worst))
 }
 
 // A finding is what the paper says about a microbenchmark, as a condition on the errors of p90 by scenario.
@@ -717,9 +576,9 @@ func (p *paper) parkingSection(ctx context.Context) {
 	if len(records) == 0 {
 		return
 	}
-	errors := map[string][]float64{}
+	errors := map[string]map[string][]float64{"short": {}, "whole": {}} // by form and scenario
 	for _, r := range records {
-		errors[r.Item.Name] = at(r.errorsOf(byIndependent, "main", paperEstimate.byService), 1)
+		errors[r.Form][r.Item.Name] = at(r.errorsOf(byIndependent, "main", paperEstimate.byService), 1)
 	}
 	p.text("parking-rule")
 	p.printf("Ours, errors of p50 / p90 / p99 / p99.9 of the main traffic:")
@@ -727,10 +586,10 @@ func (p *paper) parkingSection(ctx context.Context) {
 	for _, r := range records {
 		f := paperFindings[r.Item.Name]
 		p.row(r.Item.Name, r.settled(), r.truth("main", paperEstimate.byService).slowdowns(), f.says,
-			drawnErrors(r.errorsOf(byIndependent, "main", paperEstimate.byService)), f.true(errors),
+			drawnErrors(r.errorsOf(byIndependent, "main", paperEstimate.byService)), f.true(errors[r.Form]),
 			drawnErrors(r.errorsOf(byFlow, "main", paperEstimate.byService)))
 	}
-	p.draw(ctx, "parking", "Tails of the main traffic's slowdown", parkingChart(records))
+	p.draw(ctx, "parking", "Tails of the main traffic's slowdown", parkingChart(longestOnly(records)))
 }
 
 func (p *paper) largeSection(ctx context.Context) {
@@ -767,37 +626,40 @@ func (p *paper) timeTable(records []*paperRecord) {
 
 func (p *paper) timesSection() {
 	p.text("times")
-	var records []*paperRecord
-	for _, item := range p.items {
-		r := p.records[item.key()]
-		if r != nil && item.Section == "192" {
-			records = append(records, r)
+	p.printf("Ours, sums over the first draws of the scenarios. Other programs ran on the machine where times " +
+		"are far above processor times:")
+	p.header("form", "scenarios", "way", "time, s", "processor, s", "link cases")
+	for _, form := range p.forms() {
+		for _, way := range allWays {
+			var seconds, processor float64
+			var cases int64
+			count := 0
+			for _, item := range form.items {
+				r := p.records[form.key(item)]
+				if r == nil || item.Section != "192" {
+					continue
+				}
+				count++
+				e := r.Runs[way][0].Estimate
+				seconds += e.Seconds
+				processor += e.Processor
+				cases += e.Cases
+			}
+			if count > 0 {
+				p.row(form.name, count, way, decimal(seconds), decimal(processor), cases)
+			}
 		}
 	}
-	if len(records) == 0 {
-		p.printf("Not measured.")
-		return
-	}
-	p.printf("Ours, sums over the first draws of %d scenarios. Other programs ran on the machine where "+
-		"times are far above processor times. All runs of this page together took %.1f hours of a core.",
-		len(records), p.processorHours())
-	p.header("way", "time, s", "processor, s", "link cases")
-	for _, way := range allWays {
-		var seconds, processor float64
-		var cases int64
-		for _, r := range records {
-			e := r.Runs[way][0].Estimate
-			seconds += e.Seconds
-			processor += e.Processor
-			cases += e.Cases
-		}
-		p.row(way, decimal(seconds), decimal(processor), cases)
-	}
+	p.printf("\nAll runs of this page took %.1f hours of a core for the short form and %.1f for the whole form.",
+		p.processorHours(p.shortForm), p.processorHours(p.wholeForm))
 }
 
-// processorHours is the time that the runs of the page took, in hours of a core.
-func (p *paper) processorHours() (hours float64) {
+// processorHours is the time that the runs of a form took, in hours of a core.
+func (p *paper) processorHours(form *paperForm) (hours float64) {
 	for _, r := range p.records {
+		if r.Form != form.name {
+			continue
+		}
 		for _, runs := range r.Runs {
 			for _, run := range runs {
 				hours += run.Estimate.Processor / 3600
