@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parsimon/pipeline/whatif"
 )
 
 // Without a dry run, the time of a run would be known only afterwards. It writes no lake, and names the
@@ -65,4 +68,45 @@ func TestDryRunOfAWorkload(t *testing.T) {
 			t.Errorf("the dry run left %s", path)
 		}
 	}
+}
+
+// Without a dry run, the time of a sweep would be known only after its first run. The forecast has every
+// combination, with the truth if it is asked for, and writes no lake.
+func TestDryRunOfASweep(t *testing.T) {
+	scenario := tinyScenario(t, "")
+	lake := filepath.Join(t.TempDir(), "lake")
+	args := []string{"sweep", scenario, "--lake", lake, "-q", "--format", "json", "--dry-run", "--cores", "3",
+		"--set", "load.max=20%,40%", "--set", "seed=1,2"}
+	forecast := func(more ...string) (f whatif.ParametersForecast) {
+		if err := json.Unmarshal([]byte(must(t, append(args, more...)...)), &f); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Runs) != 4 || f.AtOnce != 3 || f.Cores != 3 || f.DiskBytes == 0 {
+			t.Fatalf("%+v", f)
+		}
+		return f
+	}
+	flow := forecast("--estimator", "flow")
+	both := forecast("--exact")
+	sum := 0.0
+	for i, r := range flow.Runs {
+		asked := []float64{0.2, 0.2, 0.4, 0.4}[i]
+		if r.AskedLoad != asked || r.MaxLoad <= 0 || r.Estimator != "flow" || r.Flows != 3000 {
+			t.Errorf("run %d: %+v", i, r)
+		}
+		if both.Runs[i].Estimator != "flow" || both.Runs[i].CPUSeconds <= r.CPUSeconds {
+			t.Errorf("run %d with --exact: %+v, without: %+v", i, both.Runs[i], r)
+		}
+		sum += r.Seconds
+	}
+	if math.Abs(flow.Seconds-sum/3) > 1e-9 {
+		t.Errorf("%v s, want a third of %v s", flow.Seconds, sum)
+	}
+	if _, err := os.Stat(lake); !os.IsNotExist(err) {
+		t.Errorf("the dry run made a lake: %v", err)
+	}
+	mustFail(t, failure{exitUsage, "--dry-run predicts a sweep with --set and without --until",
+		[]string{"sweep", scenario, "--lake", lake, "--dry-run", "--fail", "each:tor-fabric"}},
+		failure{exitUsage, "--dry-run predicts sweeps of a scenario file",
+			[]string{"sweep", "absent", "--lake", lake, "--dry-run", "--set", "seed=1,2"}})
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +35,8 @@ type sweepVerb struct {
 	seeds      int
 	confirm    int
 	show       int
+	forecast   bool // --dry-run
+	cores      int
 }
 
 func (v *sweepVerb) declare(f *pflag.FlagSet) {
@@ -46,6 +51,13 @@ func (v *sweepVerb) declare(f *pflag.FlagSet) {
 	})
 	v.how.declareEstimate(f)
 	v.how.defaultAuto(f, "as run chooses; with --exact: flow")
+	group(f, machineGroup, func() {
+		f.BoolVar(&v.forecast, "dry-run", false, "with --set and a scenario file: only predict what the sweep "+
+			"takes; this generates and routes the flows of every combination, and writes nothing into the lake")
+		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time for; "+
+			"default: those of this machine")
+		needs(f, "dry-run", "cores")
+	})
 }
 
 // declareCables declares the flags of a sweep over the cables of a tier.
@@ -116,6 +128,9 @@ func (v *sweepVerb) run(ctx context.Context, args []string) error {
 	if v.parameters.Exact && !v.flags.Changed("estimator") { // to see the error of link cases
 		v.how.estimator = estimators.Flow.String()
 	}
+	if v.forecast {
+		return v.predict(ctx, args[0])
+	}
 	o, err := v.how.settings(v.env)
 	if err != nil {
 		return err
@@ -132,6 +147,8 @@ func (v *sweepVerb) check() error {
 	switch {
 	case !set && (v.cables.Tier == "" || v.parameters.Exact):
 		return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
+	case v.forecast && (!set || v.parameters.Until != nil):
+		return usagef("--dry-run predicts a sweep with --set and without --until")
 	case set && v.cables.Tier != "":
 		return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
 	case set && (v.flags.Changed("service") || v.flags.Changed("quantile")):
@@ -165,6 +182,32 @@ func (v *sweepVerb) sweepParameters(ctx context.Context, base string, o whatif.S
 		show = p.Found.ScenarioID
 	}
 	return v.write(v.stdout, p, nextReport(p.Text(), show, v.lake))
+}
+
+// predict writes what a sweep over the parameters of a scenario file is expected to take. It generates and
+// routes the flows in a temporary lake, which is removed.
+func (v *sweepVerb) predict(ctx context.Context, file string) error {
+	v.dryRun = true
+	dir, err := os.MkdirTemp("", "parsimon-dry-run-*")
+	if err != nil {
+		return err
+	}
+	v.closers.addTemporary(dir)
+	v.env.lake = dir
+	v.how.cache = "off"
+	o, err := v.how.settings(v.env)
+	if err != nil {
+		return err
+	}
+	v.parameters.Scenario = file
+	f, err := whatif.ForecastParameters(ctx, v.parameters, o, cmp.Or(v.cores, runtime.NumCPU()))
+	if errors.Is(err, scenario.ErrNoFile) {
+		err = usagef("--dry-run predicts sweeps of a scenario file: %v", err)
+	}
+	if err != nil {
+		return err
+	}
+	return v.write(v.stdout, f, f.Text())
 }
 
 // sweepCables takes each cable of a tier down, and ranks the cables.

@@ -1,0 +1,120 @@
+package whatif
+
+import (
+	"context"
+	"fmt"
+
+	"parsimon/pipeline"
+	"parsimon/pipeline/text"
+	"parsimon/schema/units"
+	"parsimon/stages/estimators"
+	"parsimon/stages/topology"
+)
+
+// A ParametersForecast predicts the costs of a sweep over the parameters of a scenario file.
+type ParametersForecast struct {
+	Axes        []Axis        `json:"axes"`
+	Runs        []RunForecast `json:"runs"`
+	Cores       int           `json:"cores"`
+	AtOnce      int           `json:"at_once"`
+	Seconds     float64       `json:"seconds"`
+	CPUSeconds  float64       `json:"cpu_seconds"`
+	DiskBytes   int64         `json:"disk_bytes"`
+	MemoryBytes int64         `json:"memory_bytes"` // --memory-limit, which a sweep obeys
+}
+
+// A RunForecast is the forecast of one combination.
+type RunForecast struct {
+	Settings   map[string]string `json:"settings"`
+	Flows      int64             `json:"flows"`
+	PacketHops int64             `json:"packet_hops"`
+	MaxLoad    float64           `json:"max_load"` // of the most loaded link, including headers
+	AskedLoad  float64           `json:"asked_load"`
+	Estimator  string            `json:"estimator"` // with which the run begins
+	Seconds    float64           `json:"seconds"`   // beside the other runs
+	CPUSeconds float64           `json:"cpu_seconds"`
+	DiskBytes  int64             `json:"disk_bytes"`
+}
+
+// ForecastParameters predicts what the sweep takes on a number of cores that no other program uses. It draws
+// and routes the flows of every combination in the lake of the settings, and estimates nothing.
+func ForecastParameters(
+	ctx context.Context, plan ParameterPlan, o Settings, cores int,
+) (*ParametersForecast, error) {
+	if !plan.Exact { // as in SweepParameters
+		o.For = pipeline.ForDifference
+	}
+	p := &Parameters{Axes: plan.Axes}
+	if err := p.combine(ctx, plan, o); err != nil {
+		return nil, err
+	}
+	f := &ParametersForecast{Axes: plan.Axes, Cores: cores, AtOnce: min(cores, len(p.Runs)),
+		MemoryBytes: o.MemoryBytes}
+	if f.MemoryBytes <= 0 {
+		f.MemoryBytes = pipeline.DefaultMemory
+	}
+	for i := range p.Runs {
+		run, err := p.Runs[i].forecast(ctx, plan, o, cores/f.AtOnce)
+		if err != nil {
+			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
+		}
+		f.Runs = append(f.Runs, run)
+		f.Seconds += run.Seconds / float64(f.AtOnce)
+		f.CPUSeconds += run.CPUSeconds
+		f.DiskBytes += run.DiskBytes
+	}
+	return f, nil
+}
+
+// forecast predicts what one combination takes on a number of cores.
+func (r *ParameterRun) forecast(
+	ctx context.Context, plan ParameterPlan, o Settings, cores int,
+) (RunForecast, error) {
+	e, err := r.open(ctx, plan, o)
+	if err != nil {
+		return RunForecast{}, err
+	}
+	defer e.Close()
+	f, err := e.Forecast(ctx, cores)
+	if err != nil {
+		return RunForecast{}, err
+	}
+	run := RunForecast{Settings: r.Settings, Flows: f.Flows, PacketHops: f.PacketHops, MaxLoad: f.MaxLoad,
+		AskedLoad: f.AskedLoad, Estimator: o.Variant.Estimator.String()}
+	if o.Variant.Auto {
+		run.Estimator = f.Estimator
+	}
+	for _, c := range f.Estimators {
+		truth := plan.Exact && c.Estimator == estimators.Exact.String()
+		if c.Estimator == run.Estimator || truth {
+			run.Seconds += c.Seconds
+			run.CPUSeconds += c.CPUSeconds
+			run.DiskBytes += c.DiskBytes
+		}
+	}
+	return run, nil
+}
+
+// Text returns the forecast for people.
+func (f *ParametersForecast) Text() *text.Answer {
+	a := &text.Answer{}
+	var head []string
+	for _, axis := range f.Axes {
+		head = append(head, axis.Key)
+	}
+	t := a.Table(append(head, "flows", "packet_hops", "load", "load_asked", "estimator", "cpu_s", "seconds")...)
+	for _, r := range f.Runs {
+		var cells []any
+		for _, axis := range f.Axes {
+			cells = append(cells, r.Settings[axis.Key])
+		}
+		t.Add(append(cells, r.Flows, r.PacketHops, r.MaxLoad, r.AskedLoad, r.Estimator, r.CPUSeconds, r.Seconds)...)
+	}
+	a.Linef("%s: %s s of processor time, %s s on %s that no other program uses (%d at once), %sB on disk, at "+
+		"most %sB of memory (--memory-limit)", topology.Count(len(f.Runs), "run"), text.Figure(f.CPUSeconds),
+		text.Figure(f.Seconds), topology.Count(f.Cores, "core"), f.AtOnce, units.Human(float64(f.DiskBytes)),
+		units.Human(float64(f.MemoryBytes)))
+	a.Linef("load: of the most loaded link, with headers. Times are predicted from runs that were measured on two " +
+		"cores.")
+	return a
+}
