@@ -108,13 +108,14 @@ func (f *ParametersForecast) Text() *text.Answer {
 		for _, axis := range f.Axes {
 			cells = append(cells, r.Settings[axis.Key])
 		}
-		t.Add(append(cells, r.Flows, r.PacketHops, r.MaxLoad, r.AskedLoad, r.Estimator, r.CPUSeconds, r.Seconds)...)
+		cells = append(cells, r.Flows, r.PacketHops, r.MaxLoad, r.AskedLoad, r.Estimator)
+		t.Add(append(cells, r.CPUSeconds, r.Seconds)...)
 	}
 	a.Linef("%s: %s s of processor time, %s s on %s that no other program uses (%d at once), %sB on disk, at "+
 		"most %sB of memory (--memory-limit)", topology.Count(len(f.Runs), "run"), text.Figure(f.CPUSeconds),
 		text.Figure(f.Seconds), topology.Count(f.Cores, "core"), f.AtOnce, units.Human(float64(f.DiskBytes)),
 		units.Human(float64(f.MemoryBytes)))
-	a.Linef("load: of the most loaded link, with headers. Times are predicted from runs that were measured on two " +
-		"cores.")
+	a.Linef("load: of the most loaded link, with headers. Times are predicted from runs that were measured on " +
+		"two cores.")
 	return a
 }

@@ -24,14 +24,14 @@ workload:
 `
 
 // lengthText introduces the page.
-const lengthText = `Two racks of eight hosts, flow sizes of WebServer or CacheFollower, bursty arrivals (σ = 2), busiest
-link 50%%; %d workloads of each length. The error is that of estimator independent relative to exact on the same
-flows: the mean over the workloads, and at p99 also the mean of the absolute errors.
+const lengthText = `Two racks of eight hosts, flow sizes of WebServer or CacheFollower, bursty arrivals
+(σ = 2), busiest link 50%%; %d workloads of each length. The error is that of estimator independent relative to
+exact on the same flows: the mean over the workloads, and at p99 also the mean of the absolute errors.
 
-Short workloads have fewer flows on each link. A bucket needs 100 flows, so it then has flows of many sizes, and a
-large flow draws the delay per packet of a small one. The column without draws has the error that remains at p99 if each flow
-keeps the delays of its own link cases. Flows of CacheFollower are seven times as large as those of WebServer, so
-they are fewer.
+Short workloads have fewer flows on each link. A bucket needs 100 flows, so it then has flows of many sizes,
+and a large flow draws the delay per packet of a small one. The column without draws has the error that
+remains at p99 if each flow keeps the delays of its own link cases. Flows of CacheFollower are seven times as
+large as those of WebServer, so they are fewer.
 
 The share that is due to shortness is the part of the error that the longest workload does not have. If it is
 negative, the error grows with the length. The last columns have p99 of the truth: its mean, and its standard
@@ -136,8 +136,8 @@ func (b *bench) lengthTable(all []lengthTally, late []string) {
 		if len(late) == 0 {
 			shortness = share(1 - rest/l.magnitude(p99))
 		}
-		b.row(seconds(b.parse(l.milliseconds)), flows, errors, share(l.magnitude(p99)), shortness, percent(undrawn),
-			decimal(mean(l.truths(p99))), share(relativeDeviation(l.truths(p99))))
+		b.row(seconds(b.parse(l.milliseconds)), flows, errors, share(l.magnitude(p99)), shortness,
+			percent(undrawn), decimal(mean(l.truths(p99))), share(relativeDeviation(l.truths(p99))))
 	}
 }
 
@@ -161,8 +161,8 @@ func (b *bench) measureLength(
 		if b.err != nil {
 			return l, b.err
 		}
-		fmt.Fprintf(os.Stderr, "lengths: %s, %s s, workload %d of %d\n", l.sizes, seconds(b.parse(l.milliseconds)),
-			n+1, lengthSeeds)
+		fmt.Fprintf(os.Stderr, "lengths: %s, %s s, workload %d of %d\n", l.sizes,
+			seconds(b.parse(l.milliseconds)), n+1, lengthSeeds)
 	}
 	return l, nil
 }

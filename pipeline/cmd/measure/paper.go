@@ -197,8 +197,8 @@ func (p *paper) measure(ctx context.Context) {
 				p.records[form.key(item)] = r
 			}
 			if time.Since(start) > time.Second {
-				fmt.Fprintf(os.Stderr, "paper: item %d of %d, %s: %s after %.0f s\n", i+1, len(form.items), item.key(),
-					state, time.Since(start).Seconds())
+				fmt.Fprintf(os.Stderr, "paper: item %d of %d, %s: %s after %.0f s\n", i+1, len(form.items),
+					item.key(), state, time.Since(start).Seconds())
 			}
 		}
 	}

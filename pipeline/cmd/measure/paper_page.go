@@ -357,8 +357,8 @@ func (p *paper) ns3Section(ctx context.Context) {
 func (p *paper) detailSection(ctx context.Context) {
 	records := p.section("detail", "detail")
 	for _, r := range records {
-		p.printf("\nOurs, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(), share(r.maxLoad()),
-			share(r.top10()))
+		p.printf("\nOurs, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(),
+			share(r.maxLoad()), share(r.top10()))
 		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
 		p.againstPaper(r, "all", 0.1, 0.1)
 	}
@@ -487,8 +487,8 @@ func (p *paper) failuresSection(ctx context.Context) {
 		}
 		of[r.Form].add(r.p99Errors(byIndependent, "all"))
 	}
-	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. Sampling errors of p99 are pooled over the " +
-		"rows of a form:")
+	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. Sampling errors of p99 are pooled over " +
+		"the rows of a form:")
 	p.header("cable down", "workload", "busiest link", "`exact`", "the paper's p99", byIndependent, "verdict",
 		"sampling error", byFlow)
 	for _, r := range records {
@@ -626,8 +626,8 @@ func (p *paper) timeTable(records []*paperRecord) {
 
 func (p *paper) timesSection() {
 	p.text("times")
-	p.printf("Ours, sums over the first draws of the scenarios. Other programs ran on the machine where times " +
-		"are far above processor times:")
+	p.printf("Ours, sums over the first draws of the scenarios. Other programs ran on the machine where " +
+		"times are far above processor times:")
 	p.header("form", "scenarios", "way", "time, s", "processor, s", "link cases")
 	for _, form := range p.forms() {
 		for _, way := range allWays {
@@ -650,8 +650,8 @@ func (p *paper) timesSection() {
 			}
 		}
 	}
-	p.printf("\nAll runs of this page took %.1f hours of a core for the short form and %.1f for the whole form.",
-		p.processorHours(p.shortForm), p.processorHours(p.wholeForm))
+	p.printf("\nAll runs of this page took %.1f hours of a core for the short form and %.1f for the whole "+
+		"form.", p.processorHours(p.shortForm), p.processorHours(p.wholeForm))
 }
 
 // processorHours is the time that the runs of a form took, in hours of a core.

@@ -161,8 +161,8 @@ func (p *paper) worstTable(all []comparedScenario) {
 	}
 }
 
-// A betweenDraws has the variances between draws: of the error of independent, and of the true p99 relative to
-// its mean.
+// A betweenDraws has the variances between draws: of the error of independent, and of the true p99 relative
+// to its mean.
 type betweenDraws struct {
 	errors, truth pool
 }
@@ -210,8 +210,8 @@ func (s comparedScenario) agrees(of map[string]*betweenDraws) verdict {
 	return s.sampling(of).against(s.p99Errors(byIndependent, "all"), s.independent, s.independent)
 }
 
-// drawing returns the part of the error of p99 that comes from drawing delays from buckets, as a mean over the
-// draws. It is NaN if a run did not store what it is without.
+// drawing returns the part of the error of p99 that comes from drawing delays from buckets, as a mean over
+// the draws. It is NaN if a run did not store the slowdowns without draws.
 func (r *paperRecord) drawing() float64 {
 	var parts []float64
 	for i, run := range r.Runs[byIndependent] {
@@ -244,8 +244,8 @@ func (s comparedScenario) why(v verdict, margin float64) string {
 			share(s.maxLoad()), share(s.load)))
 	}
 	if abs(s.drawing()) > namedByDrawing {
-		reasons = append(reasons, fmt.Sprintf("drawing from buckets causes %+.0f points of the error (%.0f flows a host)",
-			100*s.drawing(), s.hostFlows()))
+		reasons = append(reasons, fmt.Sprintf("drawing from buckets causes %+.0f points of the error (%.0f flows "+
+			"a host)", 100*s.drawing(), s.hostFlows()))
 	}
 	switch {
 	case v == undecided && s.loaded() && math.IsNaN(margin):

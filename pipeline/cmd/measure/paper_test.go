@@ -243,8 +243,8 @@ func TestStoredRunsAreNotRepeated(t *testing.T) {
 // recordOf returns a record of an item with three draws, whose true p99 is 10 and whose estimates are off by
 // the given shares.
 func recordOf(item paperItem, errors [drawsCount]float64) *paperRecord {
-	r := &paperRecord{Item: item, Form: "whole", Draws: paperDraws{Length: time.Second, Seeds: []uint64{1, 2, 3}},
-		Runs: map[string][]paperRun{}}
+	r := &paperRecord{Item: item, Form: "whole", Runs: map[string][]paperRun{},
+		Draws: paperDraws{Length: time.Second, Seeds: []uint64{1, 2, 3}}}
 	for _, way := range item.Ways {
 		for i, e := range errors {
 			if i > 0 && !ofEveryDraw(way) {

@@ -54,8 +54,8 @@ func (v *sweepVerb) declare(f *pflag.FlagSet) {
 	group(f, machineGroup, func() {
 		f.BoolVar(&v.forecast, "dry-run", false, "with --set and a scenario file: only predict what the sweep "+
 			"takes; this generates and routes the flows of every combination, and writes nothing into the lake")
-		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time for; "+
-			"default: those of this machine")
+		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time "+
+			"for; default: those of this machine")
 		needs(f, "dry-run", "cores")
 	})
 }
