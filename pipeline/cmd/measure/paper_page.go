@@ -454,11 +454,13 @@ func (p *paper) transportsSection() {
 		p.row(cells...)
 	}
 	for _, form := range p.forms() {
-		if of := pools[form.name]; of != nil {
-			p.printf("\nSampling errors of the %s form, pooled over its rows: %s / %s / %s.", form.name,
-				marginText(of[0].margin(drawsCount)), marginText(of[1].margin(drawsCount)),
-				marginText(of[2].margin(drawsCount)))
+		of := pools[form.name]
+		if of == nil {
+			continue
 		}
+		p.printf("\nSampling errors of the %s form, pooled over its rows: %s / %s / %s.", form.name,
+			marginText(of[0].margin(drawsCount)), marginText(of[1].margin(drawsCount)),
+			marginText(of[2].margin(drawsCount)))
 	}
 }
 
