@@ -121,8 +121,8 @@ func drawItem(ctx context.Context, item paperItem, form *paperForm) (d paperDraw
 	return d, nil
 }
 
-// lengthOf returns the time in which the links of a scenario are expected to carry the packets of a form, or
-// its flows are expected, whichever is shorter.
+// lengthOf returns the time in which the links of a scenario are expected to carry the packets of a form. It
+// is shorter if the flows of the form are expected sooner.
 func lengthOf(ctx context.Context, s *scenario.Scenario, form *paperForm) (time.Duration, error) {
 	n, err := s.IntactNetwork()
 	if err != nil {
