@@ -64,7 +64,7 @@ func Start(t testing.TB) *Server {
 	t.Helper()
 	program := os.Getenv(Program)
 	if program == "" {
-		t.Skipf("%s is not set: make unit sets it", Program)
+		t.Skipf("%s is not set: make unit-publish sets it", Program)
 	}
 	s := &Server{}
 	dir := t.TempDir()
