@@ -117,8 +117,8 @@ func TestCatalog(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		want := append([]string{"variants", "size_bins", "intervals_by_group", "intervals_by_group_all"},
-			tableViewNames()...)
+		want := append([]string{"variants", "size_bins", "link_names", "intervals_by_group",
+			"intervals_by_group_all"}, tableViewNames()...)
 		for _, q := range listed(t) {
 			want = append(want, q.Name)
 		}
@@ -350,5 +350,42 @@ func TestViewsOfAMovedLake(t *testing.T) {
 	got := count(t, db, "SELECT count(*) FROM slowdowns_all")
 	if got != want {
 		t.Errorf("%d rows after SET VARIABLE lake, want %d", got, want)
+	}
+}
+
+// View link_names has the names of topology.Network.LinkName, also if members of a LAG have no port, or the
+// same. TestNamesOfMembers of package topology has the same network. If answers and warnings named a member
+// differently, or two members alike, nobody could tell which one is loaded.
+func TestNamesOfLinks(t *testing.T) {
+	connector, err := driver.NewConnector("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	defer func() { _ = db.Close() }() // in memory
+	for _, text := range []string{
+		`CREATE TABLE nodes AS SELECT * FROM (VALUES ('x', 2, 'switch 2'), ('x', 4, 'switch 4'),
+			('y', 2, 'other'), ('y', 4, 'switch 4')) AS v(scenario, node_id, name)`,
+		`CREATE TABLE links AS SELECT * FROM (VALUES ('x', 4, 2, 4, 'p1', 'q'), ('x', 5, 4, 2, 'q', 'p1'),
+			('x', 12, 2, 4, 'p2', 'q'), ('x', 13, 4, 2, 'q', 'p2'), ('x', 14, 2, 4, NULL, 'q3'),
+			('x', 15, 4, 2, 'q3', NULL), ('x', 16, 2, 4, 'p4', NULL), ('x', 17, 4, 2, NULL, 'p4'),
+			('y', 4, 2, 4, 'p1', 'q'), ('y', 5, 4, 2, 'q', 'p1'))
+			AS v(scenario, link_id, src_node, dst_node, src_port, dst_port)`,
+	} {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := rowsOf(t, db, "SELECT link FROM ("+linkNames().sql+") ORDER BY scenario, link_id")
+	want := "switch 2 → switch 4 (p1), switch 4 → switch 2 (member 1), " +
+		"switch 2 → switch 4 (p2), switch 4 → switch 2 (member 2), " +
+		"switch 2 → switch 4 (member 3), switch 4 → switch 2 (q3), " +
+		"switch 2 → switch 4 (p4), switch 4 → switch 2 (member 4), other → switch 4, switch 4 → other"
+	if got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	cables := rowsOf(t, db, "SELECT DISTINCT cable, reverse_cable FROM ("+linkNames().sql+") WHERE link_id = 14")
+	if cables != "switch 2:switch 4 switch 4:switch 2" {
+		t.Errorf("cables %s", cables)
 	}
 }

@@ -15,9 +15,9 @@ var chartAnswers = []knownAnswer{
 	{"log_against_run", nil, logAgainstRun + `
 aaa,own,0,h0 → t0,host-tor,1,10,110,0,80,80,,0,0.5
 aaa,own,0,h0 → t0,host-tor,1,110,210,0.0000001,80,160,,0.5,0.5
-aaa,own,2,t0 → s0,tor-spine,2,10,110,0,32,24,40,0,0.25`},
+aaa,own,2,t0 → s0 (member 1),tor-spine,2,10,110,0,32,24,40,0,0.25`},
 	{"log_against_run", map[string]string{"link": "2"}, logAgainstRun + `
-aaa,own,2,t0 → s0,tor-spine,2,10,110,0,32,24,40,0,0.25`},
+aaa,own,2,t0 → s0 (member 1),tor-spine,2,10,110,0,32,24,40,0,0.25`},
 	{"log_against_run", map[string]string{"links": "1", "slots": "1"}, logAgainstRun + `
 aaa,own,0,h0 → t0,host-tor,1,10,210,0,80,120,,0.25,0.5`},
 	// p99 of all flows is 9 in table intervals. That of web is known from the windows only.
@@ -25,8 +25,8 @@ aaa,own,0,h0 → t0,host-tor,1,10,210,0,80,120,,0.25,0.5`},
 aaa,own,web,48,8,8,8,8,10,8,12,8,10,2,0.5,true
 aaa,own,,,9,6.75,4.5,9,13.5,11.25,15.75,6.75,13.5,2,0.5,false`},
 	// The link with the highest load is 4. The last flow starts 150 ms less one ns after the first.
-	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst
-aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0`},
+	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_name
+aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1 → t0`},
 	// Two steps for a factor of 10: cells end at 1, 3.16 and 10. Flows of all sizes come first.
 	{"slowdown_cdf", map[string]string{"min_flows": "3", "steps": "2"},
 		`scenario,variant,source,service,vnet,size_bin,flows,slowdown,share,slower_share
@@ -168,7 +168,7 @@ aaa,own,db,5.5,x,0,0,0,`},
 		`scenario,variant,load_place,tail_place,link_id,link,tier,src_node,src_name,src_kind,src_pod,src_rack,dst_node,dst_name,dst_kind,dst_pod,dst_rack,bandwidth_bps,failed,flows,bytes,load,max_queue_bytes,tail_flows,tail_delay_ns,tail_share
 aaa,own,1,2,4,h1 → t0,host-tor,1,h1,host,0,1,2,t0,tor,0,,10000000000,false,4,1500,0.75,4000,1,400,0.36363636363636365
 aaa,own,2,1,0,h0 → t0,host-tor,0,h0,host,0,0,2,t0,tor,0,,10000000000,false,4,1000,0.5,2000,3,400,0.36363636363636365
-aaa,own,3,3,2,t0 → s0,tor-spine,2,t0,tor,0,,3,s0,spine,,,10000000000,false,4,500,0.25,3000,2,300,0.2727272727272727`},
+aaa,own,3,3,2,t0 → s0 (member 1),tor-spine,2,t0,tor,0,,3,s0,spine,,,10000000000,false,4,500,0.25,3000,2,300,0.2727272727272727`},
 	// Compared with itself, a scenario has no differences, and the links are sorted by id.
 	{"load_changes", map[string]string{"base_scenario": "aaa", "base_variant": "own", "n": "2"},
 		`scenario,variant,base_scenario,base_variant,place,link_id,link,tier,newly_failed,base_bandwidth_bps,bandwidth_bps,base_flows,flows,base_bytes,bytes,base_load,load,links,changed_links

@@ -19,7 +19,7 @@ WITH chosen AS (
     WINDOW own AS (PARTITION BY scenario, variant)
 )
 SELECT
-    p.scenario, p.variant, p.place, p.link_id, a.name || ' → ' || b.name AS link, p.tier, p.load, p.drops, p.paused_ns,
+    p.scenario, p.variant, p.place, p.link_id, n.link, p.tier, p.load, p.drops, p.paused_ns,
     CASE WHEN p.paused_ns > 0 THEN b.name END AS paused_by,
     p.paused_ns > 0 AND EXISTS (
         SELECT 1 FROM chosen AS c
@@ -27,7 +27,7 @@ SELECT
     ) AS passed_on,
     p.all_drops, p.all_paused_ns, p.links
 FROM placed AS p
-LEFT JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = p.src_node
+LEFT JOIN link_names AS n ON n.scenario = p.scenario AND n.link_id = p.link_id
 LEFT JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = p.dst_node
 WHERE p.place <= $n
 ORDER BY p.scenario, p.variant, p.place

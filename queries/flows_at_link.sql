@@ -9,11 +9,7 @@
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
 WITH named AS (
-    SELECT l.scenario, l.link_id
-    FROM links AS l
-    JOIN nodes AS a ON a.scenario = l.scenario AND a.node_id = l.src_node
-    JOIN nodes AS b ON b.scenario = l.scenario AND b.node_id = l.dst_node
-    WHERE $link IN (a.name || ':' || b.name, b.name || ':' || a.name)
+    SELECT scenario, link_id FROM link_names WHERE $link IN (cable, reverse_cable)
 ), crossing AS (
     SELECT
         s.scenario, s.variant, c.link_id, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns, s.fct_ns, s.slowdown,

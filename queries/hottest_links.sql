@@ -12,11 +12,9 @@ WITH ranked AS (
       AND ($variant = '' OR variant = $variant)
 )
 SELECT
-    r.scenario, r.variant, r.place, r.link_id, r.src_node, r.dst_node,
-    a.name AS src_name, b.name AS dst_name,
-    r.tier, r.bandwidth_bps, r.flows, r.bytes, r.load, r.max_queue_bytes
+    r.scenario, r.variant, r.place, r.link_id, n.link, r.src_node, r.dst_node, r.tier,
+    r.bandwidth_bps, r.flows, r.bytes, r.load, r.max_queue_bytes
 FROM ranked AS r
-LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = r.src_node
-LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = r.dst_node
+LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = r.link_id
 WHERE r.place <= $n
 ORDER BY r.scenario, r.variant, r.place

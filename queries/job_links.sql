@@ -42,14 +42,13 @@
     QUALIFY row_number() OVER (PARTITION BY scenario, variant, job, link_id ORDER BY sum(size_bytes) DESC, service) = 1
 )
 SELECT
-    t.scenario, t.variant, t.job, t.place, t.link_id, a.name || ' → ' || b.name AS link, k.tier, t.flows,
+    t.scenario, t.variant, t.job, t.place, t.link_id, e.link, k.tier, t.flows,
     CAST(t.delay_ns AS DOUBLE) AS delay_ns, CAST(t.delay_ns AS DOUBLE) / nullif(CAST(t.all_ns AS DOUBLE), 0) AS job_share,
     CAST(coalesce(o.bytes, 0) AS BIGINT) AS other_bytes, m.service AS behind, m.bytes / m.all_bytes AS behind_share
 FROM placed AS t
 LEFT JOIN others AS o ON o.scenario = t.scenario AND o.variant = t.variant AND o.job = t.job AND o.link_id = t.link_id
 LEFT JOIN behind AS m ON m.scenario = t.scenario AND m.variant = t.variant AND m.job = t.job AND m.link_id = t.link_id
 JOIN links AS k ON k.scenario = t.scenario AND k.link_id = t.link_id
-JOIN nodes AS a ON a.scenario = k.scenario AND a.node_id = k.src_node
-JOIN nodes AS b ON b.scenario = k.scenario AND b.node_id = k.dst_node
+JOIN link_names AS e ON e.scenario = t.scenario AND e.link_id = t.link_id
 WHERE t.place <= $n
 ORDER BY t.scenario, t.variant, t.job, t.place

@@ -49,12 +49,13 @@ WITH picked AS NOT MATERIALIZED (
     WINDOW whole AS (PARTITION BY e.scenario, e.variant)
 )
 SELECT
-    r.scenario, r.variant, r.load_place, r.tail_place, r.link_id, a.name || ' → ' || b.name AS link, r.tier,
+    r.scenario, r.variant, r.load_place, r.tail_place, r.link_id, n.link, r.tier,
     r.src_node, a.name AS src_name, a.kind AS src_kind, a.pod AS src_pod, a.rack AS src_rack,
     r.dst_node, b.name AS dst_name, b.kind AS dst_kind, b.pod AS dst_pod, b.rack AS dst_rack,
     r.bandwidth_bps, r.failed, r.flows, r.bytes, r.load, r.max_queue_bytes, r.tail_flows, r.tail_delay_ns, r.tail_share
 FROM ranked AS r
 LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = r.src_node
 LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = r.dst_node
+LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = r.link_id
 WHERE r.load_place <= $n OR r.tail_place <= $n
 ORDER BY r.scenario, r.variant, r.load_place

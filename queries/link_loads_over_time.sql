@@ -14,13 +14,11 @@ WITH slots AS (
 ), peaks AS (
     SELECT scenario, variant, link_id, max(load) AS highest, sum(bytes) AS bytes FROM slots GROUP BY ALL
 ), placed AS (
-    SELECT p.scenario, p.variant, p.link_id, l.tier, a.name || ' → ' || b.name AS link,
-        a.name || ':' || b.name AS cable, b.name || ':' || a.name AS back,
+    SELECT p.scenario, p.variant, p.link_id, l.tier, n.link, n.cable, n.reverse_cable,
         row_number() OVER (PARTITION BY p.scenario, p.variant, l.tier ORDER BY p.highest DESC, p.bytes DESC, p.link_id) AS place
     FROM peaks AS p
     JOIN links AS l ON l.scenario = p.scenario AND l.link_id = p.link_id
-    JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = l.src_node
-    JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = l.dst_node
+    JOIN link_names AS n ON n.scenario = p.scenario AND n.link_id = p.link_id
 )
 SELECT
     s.scenario, s.variant, p.tier, s.link_id, p.link, p.place, s.from_ns, s.to_ns, (s.from_ns - s.first_ns) / 1e9 AS time_s,
@@ -28,5 +26,5 @@ SELECT
 FROM slots AS s
 JOIN placed AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.link_id = s.link_id
 WHERE CASE $link WHEN '' THEN p.place <= $links
-    ELSE coalesce(p.link_id = TRY_CAST($link AS INTEGER), $link IN (p.cable, p.back)) END
+    ELSE coalesce(p.link_id = TRY_CAST($link AS INTEGER), $link IN (p.cable, p.reverse_cable)) END
 ORDER BY s.scenario, s.variant, p.tier, p.place, s.from_ns

@@ -33,10 +33,9 @@ WITH pairs AS (
     WINDOW whole AS (PARTITION BY scenario, variant, base_scenario, base_variant)
 )
 SELECT
-    r.scenario, r.variant, r.base_scenario, r.base_variant, r.place, r.link_id, a.name || ' → ' || b.name AS link, r.tier,
+    r.scenario, r.variant, r.base_scenario, r.base_variant, r.place, r.link_id, n.link, r.tier,
     r.failed AND NOT r.base_failed AS newly_failed, r.base_bandwidth_bps, r.bandwidth_bps, r.base_flows, r.flows, r.base_bytes, r.bytes, r.base_load, r.load, r.links, r.changed_links
 FROM ranked AS r
-LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = r.src_node
-LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = r.dst_node
+LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = r.link_id
 WHERE r.place <= $n OR (r.failed AND NOT r.base_failed)
 ORDER BY r.scenario, r.variant, r.base_scenario, r.base_variant, r.place

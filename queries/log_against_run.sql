@@ -21,14 +21,13 @@ WITH chosen AS (
     FROM chosen
     GROUP BY ALL
 ), placed AS (
-    SELECT t.*, l.tier, a.name || ' → ' || b.name AS link, a.name || ':' || b.name AS cable, b.name || ':' || a.name AS back,
+    SELECT t.*, l.tier, n.link, n.cable, n.reverse_cable,
         row_number() OVER (
             PARTITION BY t.scenario, t.variant ORDER BY t.misplaced_bytes DESC, t.log_bytes DESC, t.link_id
         ) AS place
     FROM totals AS t
     JOIN links AS l ON l.scenario = t.scenario AND l.link_id = t.link_id
-    JOIN nodes AS a ON a.scenario = t.scenario AND a.node_id = l.src_node
-    JOIN nodes AS b ON b.scenario = t.scenario AND b.node_id = l.dst_node
+    JOIN link_names AS n ON n.scenario = t.scenario AND n.link_id = t.link_id
 ), slots AS (
     SELECT
         scenario, variant, link_id, min(from_ns) AS from_ns, max(to_ns) AS to_ns, min(first_ns) AS first_ns,
@@ -47,5 +46,5 @@ SELECT
 FROM slots AS s
 JOIN placed AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.link_id = s.link_id
 WHERE CASE $link WHEN '' THEN p.place <= $links
-    ELSE coalesce(p.link_id = TRY_CAST($link AS INTEGER), $link IN (p.cable, p.back)) END
+    ELSE coalesce(p.link_id = TRY_CAST($link AS INTEGER), $link IN (p.cable, p.reverse_cable)) END
 ORDER BY s.scenario, s.variant, p.place, s.from_ns

@@ -55,7 +55,7 @@ WITH picked AS NOT MATERIALIZED (
     FROM shares
 )
 SELECT
-    p.scenario, p.variant, p.place, p.link_id, a.name || ' → ' || b.name AS link, k.src_node, k.dst_node, k.tier, k.load,
+    p.scenario, p.variant, p.place, p.link_id, n.link, k.src_node, k.dst_node, k.tier, k.load,
     CAST(p.link_ns AS DOUBLE) / nullif(CAST(p.total_ns AS DOUBLE), 0) AS link_share,
     p.service, p.tail_flows,
     CAST(p.delay_ns AS DOUBLE) AS delay_ns,
@@ -69,7 +69,6 @@ FROM placed AS p
 LEFT JOIN variants AS v ON v.scenario = p.scenario AND v.variant = p.variant
 LEFT JOIN link_stats AS k
   ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id
-LEFT JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = k.src_node
-LEFT JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = k.dst_node
+LEFT JOIN link_names AS n ON n.scenario = p.scenario AND n.link_id = k.link_id
 WHERE p.place <= $n
 ORDER BY p.scenario, p.variant, p.place, p.delay_ns DESC, p.service

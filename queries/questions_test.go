@@ -103,9 +103,9 @@ aaa,own,web,1,rack 1,t0,,,2,6.5,9.93,10`},
 aaa,own,db,1,,,0,60000000000,3,5,5.98,6
 aaa,own,web,1,,,0,60000000000,4,2.5,9.79,10`},
 	{"hottest_links", map[string]string{"n": "2"},
-		`scenario,variant,place,link_id,src_node,dst_node,src_name,dst_name,tier,bandwidth_bps,flows,bytes,load,max_queue_bytes
-aaa,own,1,4,1,2,h1,t0,host-tor,10000000000,4,1500,0.75,4000
-aaa,own,2,0,0,2,h0,t0,host-tor,10000000000,4,1000,0.5,2000`},
+		`scenario,variant,place,link_id,link,src_node,dst_node,tier,bandwidth_bps,flows,bytes,load,max_queue_bytes
+aaa,own,1,4,h1 → t0,1,2,host-tor,10000000000,4,1500,0.75,4000
+aaa,own,2,0,h0 → t0,0,2,host-tor,10000000000,4,1000,0.5,2000`},
 	// Eleven links are up, so that the top 10% are two links. Eight of the eleven carry nothing.
 	{"load_top10", nil, `scenario,variant,links,top_links,max_load,top10_mean_load,mean_load
 aaa,own,11,2,0.75,0.625,0.13636363636363635`},
@@ -229,22 +229,22 @@ aaa,own,goodput_gbps,0.025998,0.005714285714285714,0,,0,4000000,60000000,no flow
 	// Links without flows.
 	{"path_shares", map[string]string{"switch": "t0"},
 		`scenario,variant,switch,tier,link_id,link,bytes,share,fair_share,ratio,spread
-aaa,own,t0,x,6,t0 → s0,0,,0.2,,
-aaa,own,t0,x,7,t0 → s0,0,,0.2,,
-aaa,own,t0,x,8,t0 → s0,0,,0.2,,
-aaa,own,t0,x,9,t0 → s0,0,,0.2,,
-aaa,own,t0,x,10,t0 → s0,0,,0.2,,`},
+aaa,own,t0,x,6,t0 → s0 (member 2),0,,0.2,,
+aaa,own,t0,x,7,t0 → s0 (member 3),0,,0.2,,
+aaa,own,t0,x,8,t0 → s0 (member 4),0,,0.2,,
+aaa,own,t0,x,9,t0 → s0 (member 5),0,,0.2,,
+aaa,own,t0,x,10,t0 → s0 (member 6),0,,0.2,,`},
 	{"link_loads_over_time", map[string]string{"links": "1"},
 		`scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
 aaa,own,host-tor,4,h1 → t0,1,110,210,0.0000001,100,0.5
-aaa,own,tor-spine,2,t0 → s0,1,10,110,0,10,0.25`},
+aaa,own,tor-spine,2,t0 → s0 (member 1),1,10,110,0,10,0.25`},
 	{"link_loads_over_time", map[string]string{"link": "t0:h0"},
 		`scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
 aaa,own,host-tor,0,h0 → t0,2,10,110,0,80,0.4
 aaa,own,host-tor,0,h0 → t0,2,110,210,0.0000001,40,0.2`},
 	{"link_loads_over_time", map[string]string{"link": "2"},
 		`scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
-aaa,own,tor-spine,2,t0 → s0,1,10,110,0,10,0.25`},
+aaa,own,tor-spine,2,t0 → s0 (member 1),1,10,110,0,10,0.25`},
 	// Flow 102 waits at link 0, which flow 104 uses for 100 of the 120 ns. Flow 103 starts when 102 has ended.
 	{"waits_behind", map[string]string{"scenario": "jjj", "variant": ""},
 		`scenario,variant,link_id,link,flow_id,service,vnet,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,tail_flows,tail_delay_ns,overlap_ns,overlap_bytes

@@ -28,7 +28,7 @@ WITH ranked AS (
 )
 SELECT
     r.scenario, r.variant, r.place, r.flow_id, r.service, r.vnet, r.src, r.dst, s.name AS src_name, d.name AS dst_name, r.size_bytes, r.start_ns, r.fct_ns,
-    r.ideal_ns, r.slowdown, w.link_id, a.name || ' → ' || b.name AS link, w.link_delay_ns,
+    r.ideal_ns, r.slowdown, w.link_id, n.link, w.link_delay_ns,
     CASE
         WHEN v.whole_network AND starts_with(l.tier, 'host-')
             THEN 'senders also wait here because of congestion at later links (windows, losses, timeouts)'
@@ -38,8 +38,7 @@ FROM ranked AS r
 LEFT JOIN variants AS v ON v.scenario = r.scenario AND v.variant = r.variant
 LEFT JOIN worst AS w ON w.scenario = r.scenario AND w.variant = r.variant AND w.flow_row = r.flow_row
 LEFT JOIN links AS l ON l.scenario = r.scenario AND l.link_id = w.link_id
-LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = l.src_node
-LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = l.dst_node
+LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = w.link_id
 LEFT JOIN nodes AS s ON s.scenario = r.scenario AND s.node_id = r.src
 LEFT JOIN nodes AS d ON d.scenario = r.scenario AND d.node_id = r.dst
 ORDER BY r.scenario, r.variant, r.place

@@ -44,9 +44,25 @@ func intervalsByGroup(suffix string) view {
 	}
 }
 
+// linkNames returns the view link_names.
+func linkNames() view {
+	return view{
+		name: "link_names", needs: []string{"links", "nodes"},
+		sql: string(read("fragments/link_names.sql")),
+		comment: "Names of links for people. One row per scenario and link. Members of a LAG have different " +
+			"names.",
+		columns: map[string]string{
+			"scenario": "id of the scenario", "link_id": "link",
+			"link":          "names of the nodes at its ends, a → b, and for a member of a LAG its port or number",
+			"cable":         "names of the nodes, a:b",
+			"reverse_cable": "names of the nodes, b:a",
+		},
+	}
+}
+
 // views returns the views of the catalog in an order in which they can be created: table macros, tables,
-// variants, size_bins and intervals_by_group, and questions. The view of a table without files is empty,
-// with the columns and types of the table.
+// variants, size_bins, link_names and intervals_by_group, and questions. The view of a table without files
+// is empty, with the columns and types of the table.
 func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 	answers := map[string]string{}
 	byView := map[string][]File{}
@@ -84,7 +100,7 @@ func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 	}
 	all = append(all, variantsView(files),
 		view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins, and the range of all sizes."},
-		intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
+		linkNames(), intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
 	questions, err := library()
 	for _, q := range questions {
 		v, viewErr := questionView(q)

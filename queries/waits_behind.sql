@@ -27,13 +27,11 @@ WITH picked AS NOT MATERIALIZED (
     FROM waits
     GROUP BY scenario, variant, link_id
 ), chosen AS (
-    SELECT p.scenario, p.variant, p.link_id, a.name || ' → ' || b.name AS link
+    SELECT p.scenario, p.variant, p.link_id, k.link
     FROM placed AS p
-    JOIN links AS k ON k.scenario = p.scenario AND k.link_id = p.link_id
-    LEFT JOIN nodes AS a ON a.scenario = p.scenario AND a.node_id = k.src_node
-    LEFT JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = k.dst_node
+    JOIN link_names AS k ON k.scenario = p.scenario AND k.link_id = p.link_id
     WHERE $link = '' AND p.place = 1 OR p.link_id = TRY_CAST($link AS INTEGER)
-       OR TRY_CAST($link AS INTEGER) IS NULL AND $link IN (a.name || ':' || b.name, b.name || ':' || a.name)
+       OR TRY_CAST($link AS INTEGER) IS NULL AND $link IN (k.cable, k.reverse_cable)
 ), crossing AS (
     SELECT
         s.scenario, s.variant, c.link_id, c.link, s.flow_row, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns,

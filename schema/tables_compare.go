@@ -44,7 +44,7 @@ var (
 			{"place", i64, false, "", "rank of the link by the size of the difference, from 1"},
 			{"base_link_id", i32, true, "", "link in the base; null if the base has no link between these two nodes"},
 			{"link_id", i32, true, "", "link in the second scenario; null if it has no link between these two nodes"},
-			{"link", str, false, "", "names of the nodes at its ends: a → b"},
+			{"link", str, false, "", "names of the nodes at its ends, a → b, and for a member of a LAG its port or number"},
 			{"tier", str, false, "", "tier of the link"},
 			{"tail_flows", i64, false, "",
 				"flows above the p99 of either scenario (the tail), the same for all links"},

@@ -103,9 +103,9 @@ func (c *content) figures() []figure {
 		out = append(out, figure{"completion of the last job", spanText(jobs.Int(last, "completion_ns")),
 			"job " + service(jobs.Text(last, "job"))})
 	}
-	if h.Text(0, "max_load_src") != "" {
-		out = append(out, figure{"most loaded link", percent(h.Float(0, "max_load")), fmt.Sprintf("%s → %s (%s)",
-			h.Text(0, "max_load_src"), h.Text(0, "max_load_dst"), h.Text(0, "max_load_tier"))})
+	if h.Text(0, "max_load_name") != "" {
+		out = append(out, figure{"most loaded link", percent(h.Float(0, "max_load")), fmt.Sprintf("%s (%s)",
+			h.Text(0, "max_load_name"), h.Text(0, "max_load_tier"))})
 	}
 	return out
 }

@@ -532,7 +532,7 @@ func (c *Comparison) write(session *lake.Session) error {
 	links := columns.RecordOf(schema.ComparisonLinks, c.Links, func(d LinkDifference) columns.Row {
 		place++
 		row := columns.Row{
-			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": place, "link": d.name(),
+			"base_scenario": c.Base.Scenario, "base_variant": c.Base.Variant, "place": place, "link": d.Name,
 			"tier":       d.Tier,
 			"tail_flows": c.TailFlows, "base_load": d.BaseLoad, "load": d.Load,
 			"base_delay_ns": d.BaseDelayNS, "delay_ns": d.DelayNS,
@@ -600,7 +600,7 @@ func (c *Comparison) Text() *text.Answer {
 		table := a.Table("link", "tier", "base_load", "load", "base_delay_ns", "delay_ns", "difference_ns")
 		ofHosts := false
 		for _, d := range c.Links {
-			table.Add(d.name(), d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
+			table.Add(d.Name, d.Tier, d.BaseLoad, d.Load, d.BaseDelayNS, d.DelayNS, d.DelayNS-d.BaseDelayNS)
 			ofHosts = ofHosts || strings.HasPrefix(d.Tier, "host-")
 		}
 		if ofHosts && c.joined.other.Variant().Stored().WholeNetwork() {
@@ -648,6 +648,7 @@ func (c *Comparison) addPercentiles(a *text.Answer) {
 type LinkDifference struct {
 	BaseLink    *int32  `json:"base_link_id"` // nil: the base has no link between these nodes
 	Link        *int32  `json:"link_id"`      // nil: the other network has no link between these nodes
+	Name        string  `json:"link"`         // topology.Network.LinkName
 	Src         string  `json:"src"`
 	Dst         string  `json:"dst"`
 	Tier        string  `json:"tier"`
@@ -716,33 +717,33 @@ func (c *Comparison) findLinks(ctx context.Context, db *sql.DB, p99 ComparisonRo
 type linkDelay struct{ ns, load float64 }
 
 // sameLinks matches the links of two networks. It returns the links of the second network by id, followed by
-// links that only the base has. Two links are the same if all links with the same id have the same name in
-// both networks, or otherwise if their names are the same.
+// links that only the base has. Links with the same id are the same if sameName accepts them, and others are
+// if their names are equal.
 func sameLinks(base, other *topology.Network) (all []LinkDifference) {
 	add := func(n *topology.Network, id int32) *LinkDifference {
 		l := n.Links[id]
-		all = append(all, LinkDifference{Src: n.Name(l.Src), Dst: n.Name(l.Dst), Tier: l.Tier})
+		all = append(all, LinkDifference{
+			Name: n.LinkName(id), Src: n.Name(l.Src), Dst: n.Name(l.Dst), Tier: l.Tier,
+		})
 		return &all[len(all)-1]
 	}
 	inBoth := make([]bool, len(base.Links))
 	byName := map[string]int32{} // links of the base whose id has another name in the other network
 	for id := range base.Links {
-		name := base.LinkName(int32(id))
-		inBoth[id] = id < len(other.Links) && name == other.LinkName(int32(id))
+		inBoth[id] = sameName(base, other, int32(id))
 		if !inBoth[id] {
-			byName[name] = int32(id)
+			byName[base.LinkName(int32(id))] = int32(id)
 		}
 	}
 	for id := range other.Links {
 		d := add(other, int32(id))
-		name := other.LinkName(int32(id))
 		d.Link = new(int32(id))
-		if id < len(base.Links) && name == base.LinkName(int32(id)) {
+		if sameName(base, other, int32(id)) {
 			d.BaseLink = d.Link
-		} else if at, is := byName[name]; is {
+		} else if at, is := byName[d.Name]; is {
 			d.BaseLink = new(at)
 			inBoth[at] = true
-			delete(byName, name)
+			delete(byName, d.Name)
 		}
 	}
 	for id := range base.Links {
@@ -753,4 +754,16 @@ func sameLinks(base, other *topology.Network) (all []LinkDifference) {
 	return all
 }
 
-func (d *LinkDifference) name() string { return d.Src + " → " + d.Dst }
+// sameName reports whether the link with the given id joins the same nodes in both networks. If it is a
+// member of a LAG in both, it must be the same member.
+func sameName(base, other *topology.Network, id int32) bool {
+	if int(id) >= min(len(base.Links), len(other.Links)) {
+		return false
+	}
+	ends := func(n *topology.Network) string {
+		return n.Name(n.Links[id].Src) + " → " + n.Name(n.Links[id].Dst)
+	}
+	b := base.LinkName(id)
+	o := other.LinkName(id)
+	return b == o || ends(base) == ends(other) && (b == ends(base) || o == ends(other))
+}

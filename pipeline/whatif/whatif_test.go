@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/estimators"
+	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -455,10 +457,10 @@ func TestLinksOfUnpairedFlows(t *testing.T) {
 	}
 	reversed := map[string]LinkDifference{}
 	for _, d := range back.Links {
-		reversed[d.name()] = d
+		reversed[d.Name] = d
 	}
 	for _, d := range forth.Links {
-		r := reversed[d.name()]
+		r := reversed[d.Name]
 		if r.BaseDelayNS != d.DelayNS || r.DelayNS != d.BaseDelayNS || r.BaseLoad != d.Load {
 			t.Errorf("%+v, reversed %+v", d, r)
 		}
@@ -495,22 +497,46 @@ func TestSameLinks(t *testing.T) {
 		switch {
 		case b >= 0 && o >= 0:
 			inBoth++
-			if base.LinkName(b) != d.name() || other.LinkName(o) != d.name() {
-				t.Errorf("%s is %s in the base and %s in the other", d.name(), base.LinkName(b), other.LinkName(o))
+			if base.LinkName(b) != d.Name || other.LinkName(o) != d.Name {
+				t.Errorf("%s is %s in the base and %s in the other", d.Name, base.LinkName(b), other.LinkName(o))
 			}
 		case b >= 0:
 			onlyBase++
-			if base.LinkName(b) != d.name() {
-				t.Errorf("%s is %s in the base", d.name(), base.LinkName(b))
+			if base.LinkName(b) != d.Name {
+				t.Errorf("%s is %s in the base", d.Name, base.LinkName(b))
 			}
 		default:
 			onlyOther++
-			if other.LinkName(o) != d.name() {
-				t.Errorf("%s is %s in the other", d.name(), other.LinkName(o))
+			if other.LinkName(o) != d.Name {
+				t.Errorf("%s is %s in the other", d.Name, other.LinkName(o))
 			}
 		}
 	}
 	if inBoth != 4 || onlyBase != 2 || onlyOther != 2 {
 		t.Errorf("%d links in both, %d in the base, %d in the other; want 4, 2, 2", inBoth, onlyBase, onlyOther)
+	}
+}
+
+// A cable that becomes a member of a LAG is still the same cable, and members have different names. Otherwise
+// a comparison would report that the cable disappeared, and list two links that read alike.
+func TestSameLinksOfALAG(t *testing.T) {
+	base := topologytest.Wire(t, 4, 2, [2]int32{0, 2}, [2]int32{1, 3}, [2]int32{2, 3})
+	other := base.Clone()
+	second := topology.Cable{A: 2, B: 3, BandwidthBps: 10e9, DelayNS: 1000, Parallel: true}
+	if err := other.AddCable(second); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range sameLinks(base, other) {
+		if strings.HasSuffix(d.Name, ")") {
+			got = append(got, fmt.Sprintf("%s in base: %t", d.Name, d.BaseLink != nil && *d.BaseLink == *d.Link))
+		}
+	}
+	want := []string{
+		"switch 2 → switch 3 (member 1) in base: true", "switch 3 → switch 2 (member 1) in base: true",
+		"switch 2 → switch 3 (member 2) in base: false", "switch 3 → switch 2 (member 2) in base: false",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

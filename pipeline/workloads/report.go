@@ -78,6 +78,7 @@ type LinkForecast struct {
 	LinkID       int32   `json:"link_id"`
 	Src          int32   `json:"src_node"`
 	Dst          int32   `json:"dst_node"`
+	Name         string  `json:"link"` // topology.Network.LinkName
 	SrcName      string  `json:"src_name"`
 	DstName      string  `json:"dst_name"`
 	Flows        int64   `json:"flows"`
@@ -151,7 +152,8 @@ func (in *ingestion) reportLinks() error {
 		}
 		link := in.net.Links[id]
 		r.Links = append(r.Links, LinkForecast{LinkID: link.ID, Src: link.Src, Dst: link.Dst,
-			SrcName: in.net.Name(link.Src), DstName: in.net.Name(link.Dst), Flows: l.Flows, Bytes: l.Bytes,
+			Name: in.net.LinkName(link.ID), SrcName: in.net.Name(link.Src), DstName: in.net.Name(link.Dst),
+			Flows: l.Flows, Bytes: l.Bytes,
 			Load: all.ReportedLoad(&params, link), BandwidthBps: link.BandwidthBps})
 	}
 	slices.SortFunc(r.Links, func(a, b LinkForecast) int {
@@ -234,7 +236,7 @@ func (r *Report) writeLinks(p *text.Answer) {
 		if l.Load > 0 { // at least two digits
 			decimals = max(2, 1-int(math.Floor(math.Log10(100*l.Load))))
 		}
-		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.SrcName+" → "+l.DstName, l.Flows, l.Bytes, decimals,
+		p.Linef("%-8d %-44s %10d %16d %8.*f%%", l.LinkID, l.Name, l.Flows, l.Bytes, decimals,
 			100*l.Load)
 	}
 }

@@ -187,6 +187,30 @@ func TestLAGOfAHost(t *testing.T) {
 	}
 }
 
+// A member of a LAG is named by the port of the link's source, or by its number if the port is unknown or not
+// unique. TestNamesOfLinks of package queries has the same network. If two members had the same name, nobody
+// could tell which one is loaded.
+func TestNamesOfMembers(t *testing.T) {
+	n := lagNetwork(t, 4)
+	for i, ports := range []Ports{{"p1", "q"}, {"p2", "q"}, {"", "q3"}, {"p4", ""}} {
+		cable := n.Members(2, 4)[i]
+		n.SetPorts(int(cable), ports)
+	}
+	want := []string{
+		"switch 2 → switch 4 (p1)", "switch 4 → switch 2 (member 1)",
+		"switch 2 → switch 4 (p2)", "switch 4 → switch 2 (member 2)",
+		"switch 2 → switch 4 (member 3)", "switch 4 → switch 2 (q3)",
+		"switch 2 → switch 4 (p4)", "switch 4 → switch 2 (member 4)",
+	}
+	var got []string
+	for _, link := range n.LinksBetween(2, 4) {
+		got = append(got, n.LinkName(link))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A change to the two nodes of a LAG applies to all members. A port names one of them. Descriptions
 // distinguish failures of members.
 func TestLAGsAreSelectedAsAWhole(t *testing.T) {

@@ -226,7 +226,7 @@ func (n *Network) Name(id int32) string {
 }
 
 // LinkName returns the names of a link's ends, "A → B", and for a member of a LAG its port or its number:
-// "A → B (Ethernet49)", "A → B (member 2)".
+// "A → B (Ethernet49)", "A → B (member 2)". View link_names has the same names.
 func (n *Network) LinkName(id int32) string {
 	return n.Name(n.Links[id].Src) + " → " + n.Name(n.Links[id].Dst) + n.memberName(id)
 }
@@ -243,10 +243,21 @@ func (n *Network) memberName(link int32) string {
 	switch {
 	case number == 0:
 		return ""
-	case port == "":
+	case port == "" || n.sharesPort(link, port):
 		return fmt.Sprintf(" (member %d)", number)
 	}
 	return " (" + port + ")"
+}
+
+// sharesPort reports whether another member of a link's LAG has the same port at the source of the link.
+func (n *Network) sharesPort(link int32, port string) bool {
+	for _, other := range n.LinksBetween(n.Links[link].Src, n.Links[link].Dst) {
+		of, _ := n.portsOf(other)
+		if of == port && other != link && n.Links[other].Src == n.Links[link].Src {
+			return true
+		}
+	}
+	return false
 }
 
 // Ends returns the names of a cable's ends, "A:B".
