@@ -64,7 +64,7 @@ func BeginInputs(ctx context.Context, dir string, in Inputs, v Variant, o Settin
 	return model.beginIn(ctx, dir, v, o, func(*Estimation) *source { return in.source(counted) })
 }
 
-// checkSpec checks the spec, and makes its canonical form compact.
+// checkSpec checks the spec, makes its canonical form compact, and sets what this form determines.
 func (in *Inputs) checkSpec() error {
 	spec := &in.Spec
 	if spec.Windows != nil {
@@ -82,6 +82,12 @@ func (in *Inputs) checkSpec() error {
 	if err := spec.checkConstants(); err != nil {
 		return err
 	}
+	facts, err := scenario.FactsOf(spec.Canonical)
+	if err != nil {
+		return err
+	}
+	spec.MaxLoad = facts.MaxLoad
+	spec.FoundStarts = facts.FoundStarts
 	return spec.CheckForm(spec.Seed)
 }
 
@@ -139,7 +145,30 @@ func (in *Inputs) count(ctx context.Context, n *topology.Network) (*countedInput
 			*t.rows, err = countRows(ctx, in.Read(t.table))
 		}
 	}
-	return g, err
+	if err != nil {
+		return nil, err
+	}
+	return g, g.checkClaims()
+}
+
+// checkClaims checks the numbers that no table of the inputs has.
+func (c *countedInputs) checkClaims() error {
+	if c.SetAside < 0 || c.SetAside > c.Rejects {
+		return fmt.Errorf("%d rows are set aside, but %d are rejected", c.SetAside, c.Rejects)
+	}
+	if c.Merged < 0 || c.ExpectedMaxLoad < 0 {
+		return fmt.Errorf("%d rows were merged, and the expected load is %v: none can be negative", c.Merged,
+			c.ExpectedMaxLoad)
+	}
+	reasons := int64(0)
+	for _, why := range c.RejectReasons {
+		if why.Rows < 0 || why.Rows > c.Rejects-reasons {
+			return fmt.Errorf("%q is the reason of %d rows, but %d are rejected in all", why.Reason, why.Rows,
+				c.Rejects)
+		}
+		reasons += why.Rows
+	}
+	return nil
 }
 
 // countRows counts the rows of a stream, decodes all of their values, and closes the stream.
