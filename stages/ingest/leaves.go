@@ -20,7 +20,7 @@ const valueKey = "value"
 // objects around the leaf, the innermost ones taking precedence, and the leaf itself, as its keys or as
 // value. A path has the keys from the outermost list to the innermost. The first path that leads to a leaf
 // applies to a file. The file is one object, one list, or JSON lines. Its objects contain the outermost list
-// or are elements of it.
+// or are elements of it. Scalars that follow the outermost list in its object are not read.
 func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWriter) error {
 	first, err := firstByte(r)
 	if err != nil {
@@ -53,8 +53,9 @@ func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWri
 }
 
 type leaves struct {
-	paths [][]string
-	w     *lineWriter
+	paths  [][]string
+	w      *lineWriter
+	around map[string]any // scalars of the object around the outermost list, before the list
 }
 
 // list adds the elements of a list whose beginning has been read, and reads its end.
@@ -90,6 +91,7 @@ func (l *leaves) object(ctx context.Context, d *json.Decoder, bounded *elementRe
 		return fmt.Errorf("byte %d: want a JSON object, got %v", d.InputOffset(), token)
 	}
 	element := map[string]any{}
+	contains := false
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
@@ -103,9 +105,12 @@ func (l *leaves) object(ctx context.Context, d *json.Decoder, bounded *elementRe
 			if open, err := d.Token(); err != nil || open != json.Delim('[') {
 				return fmt.Errorf("byte %d: key %v: want a list", d.InputOffset(), key)
 			}
+			contains = true
+			l.around = scalars(element)
 			if err := l.list(ctx, d, bounded); err != nil {
 				return err
 			}
+			l.around = nil
 			continue
 		}
 		var value any
@@ -117,7 +122,23 @@ func (l *leaves) object(ctx context.Context, d *json.Decoder, bounded *elementRe
 	if _, err := d.Token(); err != nil {
 		return cutShort(d, err)
 	}
+	if contains {
+		return nil
+	}
 	return l.element(element)
+}
+
+// scalars returns the values of an object that are neither objects nor lists.
+func scalars(object map[string]any) map[string]any {
+	found := maps.Clone(object)
+	maps.DeleteFunc(found, func(_ string, value any) bool {
+		switch value.(type) {
+		case map[string]any, []any:
+			return true
+		}
+		return false
+	})
+	return found
 }
 
 func cutShort(d *json.Decoder, err error) error {
@@ -131,7 +152,7 @@ func cutShort(d *json.Decoder, err error) error {
 func (l *leaves) element(element map[string]any) error {
 	for _, path := range l.paths {
 		before := l.w.n
-		if err := l.below(element, path[1:], map[string]any{}); err != nil || l.w.n > before {
+		if err := l.below(element, path[1:], l.around); err != nil || l.w.n > before {
 			return err
 		}
 	}
@@ -149,14 +170,13 @@ func (l *leaves) below(v any, path []string, around map[string]any) error {
 		}
 		return nil
 	case map[string]any:
-		around = maps.Clone(around)
-		for key, value := range v {
-			switch value.(type) {
-			case map[string]any, []any:
-			default:
-				around[key] = value
+		inner := scalars(v)
+		for key, value := range around {
+			if _, hidden := inner[key]; !hidden {
+				inner[key] = value
 			}
 		}
+		around = inner
 		if len(path) > 0 {
 			return l.below(v[path[0]], path[1:], around)
 		}
@@ -167,6 +187,9 @@ func (l *leaves) below(v any, path []string, around map[string]any) error {
 			return nil
 		}
 		around = maps.Clone(around)
+		if around == nil {
+			around = map[string]any{}
+		}
 		around[valueKey] = v
 	}
 	if len(path) > 0 {
