@@ -384,7 +384,7 @@ func TestNamesOfLinks(t *testing.T) {
 	if got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	cables := rowsOf(t, db, "SELECT DISTINCT cable, reverse_cable FROM ("+linkNames().sql+") WHERE link_id = 14")
+	cables := rowsOf(t, db, "SELECT cable, reverse_cable FROM ("+linkNames().sql+") WHERE link_id = 14")
 	if cables != "switch 2:switch 4 switch 4:switch 2" {
 		t.Errorf("cables %s", cables)
 	}

@@ -145,11 +145,28 @@ var foreignFormats = []foreignFormat{
 		`$n[.node_id], "\(.adapter_number)/\(.port_number)"]) | @csv' FILE > cables.csv`},
 }
 
+// traffic has formats of traffic, which users give instead of a network by mistake. convert is the command
+// that reads them.
+var traffic = []foreignFormat{
+	{"a connection matrix of htsim", isConnectionMatrix, convertTrace},
+	{"a schedule of LogGOPSim", hasText("num_ranks", "rank 0"), convertTrace},
+	{"a Chakra trace", hasExtension(".et"), convertTrace},
+	{"a conn.log of Zeek", hasText("#fields", "id.orig_h"), "parsimon ingest FILE --topology NETWORK"},
+}
+
+const convertTrace = "parsimon convert FILE --topology NETWORK -o flows.csv"
+
 // unknownFormat returns the error for a file of an unknown format. It names the format that the file
-// resembles, and the command that converts it.
+// resembles, and the command that converts or reads it.
 func (s *source) unknownFormat() error {
 	first := s.files[0]
 	head := s.head(first)
+	for _, f := range traffic {
+		if f.is(first, head) {
+			return fmt.Errorf("topology %s: it looks like %s, which is traffic and no network; this reads it: %s",
+				s.path, f.what, strings.ReplaceAll(f.convert, "FILE", first))
+		}
+	}
 	for _, f := range foreignFormats {
 		if f.is(first, head) {
 			return fmt.Errorf(

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,19 +27,26 @@ var (
 
 // isHtsim reports whether a file begins like a topology of htsim.
 func isHtsim(head string) bool {
+	keys := htsimLines(head)
+	return len(keys) > 0 && slices.Contains(htsimTop, keys[0]) && !isConnectionMatrix("", head)
+}
+
+// isConnectionMatrix reports whether a file begins like the traffic of htsim. Its header, like that of a
+// topology, states the number of nodes.
+func isConnectionMatrix(_, head string) bool {
+	keys := htsimLines(head)
+	return len(keys) > 0 && slices.Contains(htsimTop, keys[0]) && slices.Contains(keys, "connections")
+}
+
+// htsimLines returns the first word of each line that is not a comment, in lower case.
+func htsimLines(head string) (words []string) {
 	for line := range strings.Lines(head) {
-		words := strings.Fields(strings.ToLower(line))
-		if len(words) == 0 || words[0][0] == '#' {
-			continue
+		all := strings.Fields(strings.ToLower(line))
+		if len(all) > 0 && all[0][0] != '#' {
+			words = append(words, all[0])
 		}
-		for _, key := range htsimTop {
-			if words[0] == key {
-				return true
-			}
-		}
-		return false
 	}
-	return false
+	return words
 }
 
 // An htsimFile has the numbers in a file by key: those of the header, and those of each tier.

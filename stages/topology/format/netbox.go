@@ -49,6 +49,9 @@ func connections(text string) (ends []end) {
 var (
 	// panelPort matches ports of patch panels.
 	panelPort = regexp.MustCompile(`(?i)^(front|rear)([ _-]?port)?[ _-]?\d`)
+	// shortPanelPort matches short names of front ports (F1, FP1) and rear ports (R1, RP1). Other devices may
+	// have such ports, so they are evidence only if a device has both and no other ports.
+	shortPanelPort = regexp.MustCompile(`(?i)^([fr])p?[ _-]?\d+$`)
 	// panelWords are words that occur in names of patch panels.
 	panelWords = []string{"panel", "patch", "patchpanel", "odf", "cassette"}
 	lastNumber = regexp.MustCompile(`(\d+)\D*$`)
@@ -58,11 +61,26 @@ var (
 // ports, or their own names. A device that the options give another role is not a panel.
 func (r *cablingReader) panels() []string {
 	found := map[string]bool{}
+	short := map[string]map[string]bool{} // by device: the short forms of its ports, f, r or "" for others
 	for _, c := range r.cables {
 		for _, e := range []end{c.a, c.b} {
 			if r.side[e] != "" || panelPort.MatchString(e.port) || named(e.device, panelWords) {
 				found[e.device] = true
 			}
+			form := ""
+			m := shortPanelPort.FindStringSubmatch(e.port)
+			if m != nil {
+				form = strings.ToLower(m[1])
+			}
+			if short[e.device] == nil {
+				short[e.device] = map[string]bool{}
+			}
+			short[e.device][form] = true
+		}
+	}
+	for device, forms := range short {
+		if forms["f"] && forms["r"] && len(forms) == 2 {
+			found[device] = true
 		}
 	}
 	if len(found) == 0 {

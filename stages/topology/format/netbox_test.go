@@ -55,6 +55,18 @@ func TestNetBoxTerminations(t *testing.T) {
 	)
 }
 
+// A device whose ports are F1, F2, R1 and R2 is a patch panel, also if its name has no such word. Otherwise it
+// would be a switch with a LAG that servers share. A device that also has other ports is none.
+func TestPatchPanelsWithShortPorts(t *testing.T) {
+	list := netboxHeader + "1,,eth0,F1,web1,x7,A,A,Connected,cat6,\n2,,eth0,f2,web2,x7,A,A,Connected,cat6,\n" +
+		"3,,R1,Ethernet1,x7,leaf1,A,A,Connected,cat6,\n4,,R2,Ethernet2,x7,leaf1,A,A,Connected,cat6,\n"
+	l := loadText(t, "c.csv", list, Options{DefaultSpeedBps: 1e10})
+	wantFaults(t, l)
+	wantCounts(t, l, "cabling", 2, 1, 2)
+	l = loadText(t, "c.csv", strings.Replace(list, ",f2,", ",2,", 1), Options{DefaultSpeedBps: 1e10})
+	wantCounts(t, l, "cabling", 3, 1, 4)
+}
+
 // Patch panels are followed through: as switches they would add a hop and make servers share a cable.
 func TestPatchPanels(t *testing.T) {
 	o := Options{DefaultSpeedBps: 1e10}

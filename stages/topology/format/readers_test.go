@@ -413,23 +413,30 @@ func TestLLDPJSON0(t *testing.T) {
 	}
 }
 
-// The error for an unknown format names the format that the file resembles, and the command that converts it.
+// The error for an unknown format names the format that the file resembles, and the command that converts or
+// reads it. Otherwise a file of traffic that is given as the network would have a hundred faults.
 func TestUnknownFormats(t *testing.T) {
-	dir := writeFiles(t, map[string]string{
-		"net.dot":     "graph { a -- b }",
-		"nx.json":     `{"directed": false, "multigraph": false, "graph": {}, "nodes": [], "links": []}`,
-		"cables.xlsx": "PK\x03\x04", "lab.gns3": `{"project_id": "x", "topology": {}}`, "other.json": `{"a": 1}`,
-		"notes.txt": "hello", "net.gexf": "<gexf/>",
-	})
-	for name, want := range map[string]string{
-		"net.dot":     "looks like a graph of Graphviz; this turns it into a file that is read: gv2gml ",
-		"nx.json":     "nx.node_link_graph",
-		"cables.xlsx": "libreoffice --headless --convert-to csv ", "lab.gns3": "jq -r", "net.gexf": "nx.read_gexf",
-		"other.json": "no known format (tables, cabling,", "notes.txt": "A cabling list is the simplest",
+	const reads = ", which is traffic and no network; this reads it: parsimon "
+	for name, c := range map[string]struct{ content, want string }{
+		"net.dot": {"graph { a -- b }",
+			"looks like a graph of Graphviz; this turns it into a file that is read: gv2gml "},
+		"nx.json": {`{"directed": false, "multigraph": false, "graph": {}, "nodes": [], "links": []}`,
+			"nx.node_link_graph"},
+		"cables.xlsx": {"PK\x03\x04", "libreoffice --headless --convert-to csv "},
+		"lab.gns3":    {`{"project_id": "x", "topology": {}}`, "jq -r"},
+		"net.gexf":    {"<gexf/>", "nx.read_gexf"},
+		"other.json":  {`{"a": 1}`, "no known format (tables, cabling,"},
+		"notes.txt":   {"hello", "A cabling list is the simplest"},
+		"perm.cm":     {"Nodes 2\nConnections 1\n0->1 start 0 size 5\n", "a connection matrix of htsim" + reads},
+		"ring.goal":   {"num_ranks 1\nrank 0 {\n}\n", "a schedule of LogGOPSim" + reads + "convert "},
+		"job.0.et":    {"\x05\x0a\x03abc", "a Chakra trace" + reads + "convert "},
+		"conn.log": {"#separator \\x09\n#fields\tts\tuid\tid.orig_h\n",
+			"a conn.log of Zeek" + reads + "ingest "},
 	} {
-		if _, err := Load(filepath.Join(dir, name), Options{}); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
+		dir := writeFiles(t, map[string]string{name: c.content})
+		_, err := Load(filepath.Join(dir, name), Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
