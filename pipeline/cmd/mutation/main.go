@@ -6,12 +6,16 @@
 //	  -test.short, the package's own tests that run the line ─► killed, alive or invalid
 //
 // A mutant is one change of one file: another number, comparison or operator. It is killed if the package's
-// own short tests fail or time out, alive if they pass, and invalid if it does not compile. Each test runs
-// once alone, which shows its time and the lines that it runs. A mutant is then tried with the tests that run
+// own short tests fail or take ten times their processor time, alive if they pass, and invalid if it does not
+// compile. Tests that wait for too long give no verdict. Each test runs once alone, which shows its processor
+// time and the lines that it runs. A mutant is then tried with the tests that run
 // its line, the fastest first. Mutants on lines that no test runs are alive, without a run. The sample
 // depends only on --seed, so that a run can be repeated. Capacities and texts of errors have no mutants.
 //
 //	go run ./pipeline/cmd/mutation --mutants 40 --seed 7 ./stages/... ./simkernel/...
+//
+// With --record FILE each verdict is kept in a file as soon as it is known. The same command then tries only
+// the mutants that have none yet, and those that were alive if tests have changed.
 //
 // It prints a line for each mutant that is alive, a table of the packages, and the score. The score is the
 // share of valid mutants that were killed. The exit code is 1 if the score is below --least.
@@ -21,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -50,6 +55,7 @@ func run(ctx context.Context, args []string) error {
 		"seed of the sample; the default changes every day")
 	least := flags.Float64("least", 0, "lowest score that is a success, from 0 to 1")
 	match := flags.String("only", "", "only mutants whose FILE:LINE contains this text")
+	kept := flags.String("record", "", "file that keeps verdicts, with which a stopped run continues")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
@@ -66,13 +72,17 @@ func run(ctx context.Context, args []string) error {
 		return !strings.Contains(fmt.Sprintf("%s:%d", s.file, s.line), *match)
 	})
 	fmt.Printf("%d of %d mutants, seed %d\n", len(sample), len(sites), *seed)
-	t, err := newTester()
+	verdicts, err := openRecord(*kept)
+	if err != nil {
+		return err
+	}
+	t, err := newTester(verdicts)
 	if err != nil {
 		return err
 	}
 	defer t.close()
 	counts, err := t.try(ctx, sample)
-	if err != nil {
+	if err := errors.Join(err, verdicts.close()); err != nil {
 		return err
 	}
 	score := printScores(counts)
@@ -103,15 +113,20 @@ func draw(sites []site, each int, seed uint64) []site {
 func printScores(counts map[string]*count) float64 {
 	var all count
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "package\tkilled\talive\tinvalid\tscore")
+	fmt.Fprintln(table, "package\tkilled\talive\tinvalid\tundecided\tscore")
 	for _, name := range sortedKeys(counts) {
 		c := counts[name]
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%.2f\n", name, c.killed, c.alive, c.invalid, c.score())
+		printCount(table, name, *c)
 		all.killed += c.killed
 		all.alive += c.alive
 		all.invalid += c.invalid
+		all.undecided += c.undecided
 	}
-	fmt.Fprintf(table, "all\t%d\t%d\t%d\t%.2f\n", all.killed, all.alive, all.invalid, all.score())
+	printCount(table, "all", all)
 	table.Flush()
 	return all.score()
+}
+
+func printCount(w io.Writer, name string, c count) {
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.2f\n", name, c.killed, c.alive, c.invalid, c.undecided, c.score())
 }

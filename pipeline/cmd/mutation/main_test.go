@@ -83,7 +83,7 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tester, err := newTester()
+	tester, err := newTester(&record{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,28 +11,46 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // A verdict is the result of the tests for a mutant.
 type verdict int
 
 const (
-	killed  verdict = iota
-	alive           // the tests pass
-	unseen          // the tests never run its line
-	invalid         // it does not compile
+	killed    verdict = iota
+	alive             // the tests pass
+	unseen            // the tests never run its line
+	invalid           // it does not compile
+	undecided         // the tests neither ended nor used up their processor time
 )
 
+var verdictWords = [...]string{"killed", "alive", "unseen", "invalid", "undecided"}
+
 func (v verdict) String() string {
-	return [...]string{"killed", "alive", "alive, not run by the tests", "invalid"}[v]
+	if v == unseen {
+		return "alive, not run by the tests"
+	}
+	return verdictWords[v]
+}
+
+// word returns the name of a verdict in records.
+func (v verdict) word() string { return verdictWords[v] }
+
+// verdictOf returns the verdict that has a name.
+func verdictOf(word string) (verdict, error) {
+	i := slices.Index(verdictWords[:], word)
+	if i < 0 {
+		return undecided, fmt.Errorf("no verdict: %q", word)
+	}
+	return verdict(i), nil
 }
 
 // count counts the mutants of a package.
-type count struct{ killed, alive, invalid int }
+type count struct{ killed, alive, invalid, undecided int }
 
 // score returns the share of valid mutants that were killed, or 1 if there are none.
 func (c count) score() float64 {
@@ -44,7 +62,8 @@ func (c count) score() float64 {
 
 // A tester tests mutants, one after the other. Its directory has the changed files.
 type tester struct {
-	dir string
+	dir    string
+	record *record
 }
 
 // A baseline has the tests of an unchanged package, the fastest first.
@@ -56,16 +75,16 @@ type baseline struct {
 // A unitTest is one test or example, as it runs alone.
 type unitTest struct {
 	name    string
-	seconds float64
+	seconds float64           // of processor time
 	covered map[string][]span // by file, as go's coverage profile names it
 }
 
 // A span is a range of lines that a test runs.
 type span struct{ first, last int }
 
-func newTester() (*tester, error) {
+func newTester(verdicts *record) (*tester, error) {
 	dir, err := os.MkdirTemp("", "mutation")
-	return &tester{dir: dir}, err
+	return &tester{dir: dir, record: verdicts}, err
 }
 
 func (t *tester) close() { os.RemoveAll(t.dir) }
@@ -93,37 +112,46 @@ func (t *tester) try(ctx context.Context, sample []site) (map[string]*count, err
 				fmt.Printf("%s: %s\n", s, v)
 			case invalid:
 				c.invalid++
+			case undecided:
+				c.undecided++
+				fmt.Printf("%s: %s\n", s, v)
 			}
 		}
 	}
 	return counts, nil
 }
 
-// verdicts tests the mutants of a package.
+// verdicts tests the mutants of a package that have no verdict in the record.
 func (t *tester) verdicts(ctx context.Context, pkg string, sample []site) (map[site]verdict, error) {
+	verdicts := map[site]verdict{}
+	var open []site
+	for _, s := range sample {
+		v, known, err := t.record.find(s)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			verdicts[s] = v
+		} else {
+			open = append(open, s)
+		}
+	}
+	if len(open) == 0 {
+		return verdicts, nil
+	}
 	base, err := t.baseline(ctx, pkg)
 	if err != nil {
 		return nil, err
 	}
-	var seen []site
-	verdicts := map[site]verdict{}
-	for _, s := range sample {
-		verdicts[s] = unseen
-		if len(base.testsOf(s)) > 0 {
-			seen = append(seen, s)
-		}
-	}
-	built, err := t.buildVariants(ctx, base, seen)
+	seen := slices.DeleteFunc(slices.Clone(open), func(s site) bool { return len(base.testsOf(s)) == 0 })
+	built, err := t.buildVariants(ctx, seen)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range seen {
-		if n, ok := built.numbers[s]; ok {
-			verdicts[s], err = base.run(ctx, built.binary, n, base.testsOf(s))
-		} else if built.invalid[s] {
-			verdicts[s] = invalid
-		} else {
-			verdicts[s], err = t.judge(ctx, s, base)
+	for _, s := range open {
+		verdicts[s], err = t.verdict(ctx, s, base, built)
+		if err == nil {
+			err = t.record.add(s, verdicts[s])
 		}
 		if err != nil {
 			return nil, err
@@ -131,6 +159,25 @@ func (t *tester) verdicts(ctx context.Context, pkg string, sample []site) (map[s
 		fmt.Fprintf(os.Stderr, "%s: %s\n", s, verdicts[s])
 	}
 	return verdicts, nil
+}
+
+// verdict tests one mutant, with the binary that has most of them if it is there.
+func (t *tester) verdict(ctx context.Context, s site, base *baseline, built *variants) (verdict, error) {
+	tests := base.testsOf(s)
+	n, there := built.numbers[s]
+	switch {
+	case len(tests) == 0:
+		return unseen, nil
+	case there:
+		v, failed, err := base.run(ctx, built.binary, n, tests)
+		if err == nil && v == killed {
+			err = built.check(ctx, base, failed)
+		}
+		return v, err
+	case built.invalid[s]:
+		return invalid, nil
+	}
+	return t.judge(ctx, s, base)
 }
 
 // judge builds the package's tests with one file changed, and runs them.
@@ -144,50 +191,67 @@ func (t *tester) judge(ctx context.Context, s site, base *baseline) (verdict, er
 	if err := build.Run(); err != nil {
 		return invalid, ctx.Err()
 	}
-	return base.run(ctx, binary, 0, base.testsOf(s))
+	v, _, err := base.run(ctx, binary, 0, base.testsOf(s))
+	return v, err
 }
 
 // run runs tests with a variant of the package, until one fails. The fastest tests run first, in groups that
-// grow: most mutants are killed by the first group, and a process for each test would take longer.
-func (b *baseline) run(ctx context.Context, binary string, variant int, tests []unitTest) (verdict, error) {
+// grow: most mutants are killed by the first group, and a process for each test would take longer. It returns
+// the tests of which one or more failed.
+func (b *baseline) run(
+	ctx context.Context, binary string, variant int, tests []unitTest,
+) (v verdict, failed []unitTest, err error) {
 	for most := 1.0; len(tests) > 0; most *= 2 {
-		var names []string
-		seconds := 0.0
-		for _, t := range tests {
-			if len(names) > 0 && seconds+t.seconds > most {
-				break
-			}
-			names = append(names, t.name)
-			seconds += t.seconds
+		seconds := tests[0].seconds
+		n := 1
+		for n < len(tests) && seconds+tests[n].seconds <= most {
+			seconds += tests[n].seconds
+			n++
 		}
-		tests = tests[len(names):]
-		verdict, err := b.runGroup(ctx, binary, variant, names, seconds)
-		if err != nil || verdict != alive {
-			return verdict, err
+		v, failed, err := b.runGroup(ctx, binary, variant, tests[:n])
+		if err != nil || v != alive {
+			return v, failed, err
 		}
+		tests = tests[n:]
 	}
-	return alive, nil
+	return alive, nil, nil
 }
 
-// runGroup runs tests that take some seconds. A mutant may take ten times as long.
+// failedTest finds the names of failed tests in their output.
+var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+
+// runGroup runs tests in one process. It returns those that failed, or all if the output names none.
 func (b *baseline) runGroup(
-	ctx context.Context, binary string, variant int, names []string, seconds float64,
-) (verdict, error) {
-	limit := time.Duration((15 + 10*seconds) * float64(time.Second))
-	timed, cancel := context.WithTimeout(ctx, limit)
+	ctx context.Context, binary string, variant int, tests []unitTest,
+) (v verdict, failed []unitTest, err error) {
+	var names []string
+	seconds := 0.0
+	for _, t := range tests {
+		names = append(names, t.name)
+		seconds += t.seconds
+	}
+	l := limitsFor(seconds)
+	timed, cancel := context.WithTimeout(ctx, l.wall)
 	defer cancel()
-	test := exec.CommandContext(timed, binary, "-test.short", "-test.failfast", "-test.run",
+	test := l.command(timed, binary, "-test.short", "-test.failfast", "-test.run",
 		"^("+strings.Join(names, "|")+")$")
 	test.Dir = b.dir
 	test.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variantVariable, variant))
-	err := test.Run()
-	switch {
-	case ctx.Err() != nil:
-		return invalid, ctx.Err()
-	case err == nil:
-		return alive, nil
+	out, err := test.CombinedOutput()
+	if ctx.Err() != nil {
+		return undecided, nil, ctx.Err()
 	}
-	return killed, nil
+	for _, at := range failedTest.FindAllSubmatch(out, -1) {
+		i := slices.Index(names, string(at[1]))
+		if i >= 0 {
+			failed = append(failed, tests[i])
+		}
+	}
+	if failed == nil {
+		failed = tests
+	}
+	v, err = l.verdict(test, err)
+	return v, failed, err
 }
 
 // mutate writes the changed file and an overlay that replaces the original with it. It returns the overlay.
@@ -259,11 +323,10 @@ func (t *tester) runAlone(ctx context.Context, binary, dir, name string) (unitTe
 	test := exec.CommandContext(ctx, binary, "-test.short", "-test.coverprofile", profile, "-test.run",
 		"^"+name+"$")
 	test.Dir = dir
-	began := time.Now()
 	if out, err := test.CombinedOutput(); err != nil {
 		return unitTest{}, fmt.Errorf("%s of the unchanged package in %s fails:\n%s", name, dir, out)
 	}
-	u := unitTest{name: name, seconds: time.Since(began).Seconds()}
+	u := unitTest{name: name, seconds: processorTime(test).Seconds()}
 	text, err := os.ReadFile(profile)
 	if err != nil {
 		return u, err
@@ -272,13 +335,13 @@ func (t *tester) runAlone(ctx context.Context, binary, dir, name string) (unitTe
 	return u, err
 }
 
-// printTimes prints how long the tests of a package take, and the slowest three.
+// printTimes prints the processor time that the tests of a package take, and the slowest three.
 func (b *baseline) printTimes(pkg string) {
 	seconds := 0.0
 	for _, u := range b.tests {
 		seconds += u.seconds
 	}
-	fmt.Fprintf(os.Stderr, "%s: %d tests, %.1f s", pkg, len(b.tests), seconds)
+	fmt.Fprintf(os.Stderr, "%s: %d tests, %.1f processor seconds", pkg, len(b.tests), seconds)
 	for _, u := range b.tests[max(0, len(b.tests)-3):] {
 		fmt.Fprintf(os.Stderr, ", %s %.1f", u.name, u.seconds)
 	}
