@@ -57,6 +57,20 @@ var equivalents = []equivalent{
 		"every acknowledged byte is above any number below 0"},
 	{"simkernel/dcqcn.go", "const alphaGone = 1.0 / (1 << 60)", "",
 		"such an alpha is far below the precision of a rate"},
+	{"simkernel/network/calendar/fifo.go", "} else if taken >= 32 && int(taken)*2 > len(f.Buf) {", "",
+		"memory is trimmed at another time"},
+	{"simkernel/network/calendar/calendar.go", "if last >= 0 {", "", "memory"},
+	{"simkernel/network/calendar/sorter.go", "if len(arrivals) < len(ports) {", "<",
+		"both ways find all ports"},
+	{"simkernel/network/calendar/sorter.go", "at := int32(0)", "0",
+		"the first arrival may have any place in memory"},
+	{"simkernel/network/partition/partition.go", "count := slices.Max(groupOf) + 1", "1",
+		"a group without nodes changes nothing"},
+	{"simkernel/network/roundrobin/ring.go", "case word&(word-1) == 0:", "0",
+		"no word has this result: the general case does the same"},
+	{"simkernel/network/roundrobin/ring.go", "case word&(word-1) == 0:", "1",
+		"a single flow may also take the general case"},
+	{"simkernel/network/roundrobin/ring.go", "c.Places[place].Slot = -1", "1", "any slot below 0 is none"},
 }
 
 // isEquivalent reports whether a change is listed. An entry without a text lists all changes of its line.

@@ -9,14 +9,16 @@ import (
 )
 
 // limits end tests of a mutant that never finish. Such a mutant is killed if the tests have used up their
-// processor time. A clock on the wall would also kill mutants because the machine is busy. It only ends tests
-// that wait, and then there is no verdict.
+// processor time. The clock on the wall ends tests that wait. Because they may wait for a busy machine, the
+// mutant is killed only if the tests then pass without it in a tenth of that time.
 type limits struct{ processor, wall time.Duration }
 
 // limitsFor returns the limits of tests that take some seconds of processor time without a mutant.
 func limitsFor(seconds float64) limits {
-	processor := time.Duration((15 + 10*seconds) * float64(time.Second))
-	return limits{processor: processor, wall: 10 * processor}
+	second := float64(time.Second)
+	return limits{
+		processor: time.Duration((5 + 10*seconds) * second), wall: time.Duration((60 + 100*seconds) * second),
+	}
 }
 
 // addressKiB limits the memory of a mutant that allocates without end.

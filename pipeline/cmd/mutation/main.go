@@ -7,8 +7,8 @@
 //
 // A mutant is one change of one file: another number, comparison or operator. It is killed if the package's
 // own short tests fail or take ten times their processor time, alive if they pass, and invalid if it does not
-// compile. Tests that wait for too long give no verdict. Each test runs once alone, which shows its processor
-// time and the lines that it runs. A mutant is then tried with the tests that run
+// compile. Tests that wait for minutes kill it only if they do not without it. Each test runs once alone,
+// which shows its processor time and the lines that it runs. A mutant is then tried with the tests that run
 // its line, the fastest first. Mutants on lines that no test runs are alive, without a run. The sample
 // depends only on --seed, so that a run can be repeated. Capacities and texts of errors have no mutants.
 //

@@ -25,7 +25,7 @@ const (
 	alive             // the tests pass
 	unseen            // the tests never run its line
 	invalid           // it does not compile
-	undecided         // the tests neither ended nor used up their processor time
+	undecided         // the tests did not end, perhaps because the machine is busy
 )
 
 var verdictWords = [...]string{"killed", "alive", "unseen", "invalid", "undecided"}
@@ -68,8 +68,9 @@ type tester struct {
 
 // A baseline has the tests of an unchanged package, the fastest first.
 type baseline struct {
-	dir   string // of the package
-	tests []unitTest
+	dir    string // of the package
+	binary string
+	tests  []unitTest
 }
 
 // A unitTest is one test or example, as it runs alone.
@@ -231,15 +232,16 @@ func (b *baseline) runGroup(
 		seconds += t.seconds
 	}
 	l := limitsFor(seconds)
-	timed, cancel := context.WithTimeout(ctx, l.wall)
-	defer cancel()
-	test := l.command(timed, binary, "-test.short", "-test.failfast", "-test.run",
-		"^("+strings.Join(names, "|")+")$")
-	test.Dir = b.dir
-	test.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variantVariable, variant))
-	out, err := test.CombinedOutput()
-	if ctx.Err() != nil {
-		return undecided, nil, ctx.Err()
+	v, out, err := b.runLimited(ctx, l, binary, variant, names)
+	if err == nil && v == undecided {
+		l.wall /= 10
+		without, _, err := b.runLimited(ctx, l, b.binary, 0, names)
+		if err != nil {
+			return undecided, nil, err
+		}
+		if without == alive {
+			v = killed
+		}
 	}
 	for _, at := range failedTest.FindAllSubmatch(out, -1) {
 		i := slices.Index(names, string(at[1]))
@@ -250,8 +252,25 @@ func (b *baseline) runGroup(
 	if failed == nil {
 		failed = tests
 	}
-	v, err = l.verdict(test, err)
 	return v, failed, err
+}
+
+// runLimited runs tests in one process within limits, and returns their output.
+func (b *baseline) runLimited(
+	ctx context.Context, l limits, binary string, variant int, names []string,
+) (v verdict, out []byte, err error) {
+	timed, cancel := context.WithTimeout(ctx, l.wall)
+	defer cancel()
+	test := l.command(timed, binary, "-test.short", "-test.failfast", "-test.run",
+		"^("+strings.Join(names, "|")+")$")
+	test.Dir = b.dir
+	test.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variantVariable, variant))
+	out, err = test.CombinedOutput()
+	if ctx.Err() != nil {
+		return undecided, nil, ctx.Err()
+	}
+	v, err = l.verdict(test, err)
+	return v, out, err
 }
 
 // mutate writes the changed file and an overlay that replaces the original with it. It returns the overlay.
@@ -293,8 +312,8 @@ func (t *tester) baseline(ctx context.Context, pkg string) (*baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &baseline{dir: strings.TrimSpace(string(dir))}
 	binary := filepath.Join(t.dir, "baseline.test")
+	b := &baseline{dir: strings.TrimSpace(string(dir)), binary: binary}
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-cover", "-vet=off", "-o", binary, pkg)
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests of %s do not compile:\n%s", pkg, out)

@@ -103,6 +103,9 @@ func TestSorterAgreesWithAStableSort(t *testing.T) {
 			looks[u] = true
 		}
 		s.SortByPort(slices.Clone(arrivals), work)
+		if slices.Max(work.bits) != 0 || slices.Max(work.words) != 0 {
+			t.Fatalf("seed %d: ports are left in the set, %v, %v", seed, work.bits, work.words)
+		}
 		seen := 0
 		for g := range dueGroups {
 			for _, o := range s.DueOf(g) {

@@ -48,9 +48,10 @@ func TestRingAgreesWithAList(t *testing.T) {
 		place := map[int32]int32{} // by number of the flow, which is its slot
 		started := int32(0)
 		nowPS := int64(0)
+		first := int32(seed % 3 * 100) // flows before any ends: places in one word or in several
 		for range 2000 {
 			nowPS += rng.Int64N(3)
-			if len(slow.flows) == 0 || rng.IntN(8) == 0 && started < 400 {
+			if len(slow.flows) == 0 || started < first || rng.IntN(8) == 0 && started < 400 {
 				if ring.Sparse() {
 					ring.Compact(func(slot, to int32) { place[slot] = to })
 				}
@@ -98,5 +99,25 @@ func act(rng *rand.Rand, ring *Ring, slow *slowRing, place map[int32]int32, nowP
 			slow.last = -1
 		}
 		slow.flows = append(slow.flows[:i], slow.flows[i+1:]...)
+	}
+}
+
+// A ring is compacted once more than half of its places, and more than 32, have no flow. If it never were,
+// the search for the next flow would take longer with every flow that a host has sent.
+func TestSparseRings(t *testing.T) {
+	for _, c := range []struct {
+		flows, ended int
+		want         bool
+	}{{65, 33, true}, {66, 33, false}, {66, 34, true}, {40, 32, false}, {40, 33, true}} {
+		ring := Ring{}
+		for i := range c.flows {
+			ring.Add(int32(i), 0)
+		}
+		for i := range c.ended {
+			ring.Vacate(int32(i))
+		}
+		if ring.Sparse() != c.want {
+			t.Errorf("%d of %d flows have ended: sparse is %v", c.ended, c.flows, !c.want)
+		}
 	}
 }
