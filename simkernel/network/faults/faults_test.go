@@ -145,6 +145,10 @@ func TestRates(t *testing.T) {
 			t.Errorf("what arrives %d ns after %d ns left at %d ps", delay, leftNS, got)
 		}
 	}
+	least := New(&Failures{Rates: []Rate{{Link: 0, DelayNS: 1}}}, 1, []int64{bps})
+	if got := least.LeftPS(0, 0, PS(us)); got != PS(us-1) {
+		t.Errorf("a delay of 1 ns: what arrives at 1,000 ns left at %d ps", got)
+	}
 	rates := m.RatesOf(1)
 	if len(rates) != 3 || rates[0].FromNS != 10*us || rates[2].FromNS != 60*us || m.RatesOf(0) != nil {
 		t.Errorf("rates are not in order: %v", rates)

@@ -110,3 +110,13 @@ func TestLoadIsTheWorkOfTheGroups(t *testing.T) {
 		t.Errorf("loads %v of groups in %v", d.load, d.of)
 	}
 }
+
+// Several cables between two groups count as one edge. Otherwise the racks that share most would not be
+// adjacent.
+func TestEdgesAreMerged(t *testing.T) {
+	got := merged([]edge{{2, 4}, {1, 2}, {3, 5}, {1, 3}, {3, 1}, {1, 2}})
+	want := []edge{{1, 7}, {3, 6}, {2, 4}}
+	if !slices.Equal(got, want) {
+		t.Errorf("edges %v, want %v", got, want)
+	}
+}

@@ -28,7 +28,7 @@ func (n *network) groups(domains int) (groupOf []int32) {
 	}
 	order := slices.Compact(slices.Sorted(slices.Values(aheads)))
 	groupOf, largest := n.components(func(l int32) bool { return toHost[l] })
-	joinPS := int64(0) // links with a smaller one are joined
+	var joinPS int64 // links with a smaller one are joined
 	for i := 0; i < len(order); i, _ = slices.BinarySearch(order, joinPS) {
 		joinPS = 2 * order[i]
 		next, size := n.components(func(l int32) bool { return toHost[l] || aheads[l] < joinPS })

@@ -121,3 +121,85 @@ func TestSparseRings(t *testing.T) {
 		}
 	}
 }
+
+// Of more flows than a word has bits, the one that is open, or ready first, is found wherever the last one
+// was. A flow that is not found never sends.
+func TestEveryPlaceIsFoundFromEveryPlace(t *testing.T) {
+	const flows = 130
+	ring := Ring{}
+	for i := range int32(flows) {
+		ring.Add(i, 0)
+		ring.Close(i)
+	}
+	for place := range int32(flows) {
+		late := (place + 65) % flows
+		ring.Reopen(place, 0)
+		for last := range flows {
+			ring.Sent(last, 0)
+			ring.Places[place].ReadyPS = 3
+			ring.Choose(1)
+			if ring.SendAt != int(place) || ring.SendPS != 3 {
+				t.Fatalf("after place %d: place %d sends at %d, want %d at 3", last, ring.SendAt, ring.SendPS, place)
+			}
+		}
+		ring.Reopen(late, 9)
+		for last := range flows {
+			ring.Sent(last, 0)
+			ring.Places[place].ReadyPS = 3
+			ring.Places[late].ReadyPS = 9
+			ring.Choose(1)
+			if ring.SendAt != int(place) || ring.SendPS != 3 {
+				t.Fatalf("after place %d: place %d sends at %d before %d", last, ring.SendAt, ring.SendPS, place)
+			}
+		}
+		ring.Close(place)
+		ring.Close(late)
+	}
+}
+
+// Compacting a ring changes neither which flow is next nor which are open. Flows that start afterwards wait
+// for their turn.
+func TestCompactKeepsTheTurn(t *testing.T) {
+	for _, flows := range []int32{40, 63, 64, 65, 100, 128, 129} {
+		for _, last := range []int32{0, flows / 2, flows - 1} {
+			ring := Ring{}
+			for i := range flows {
+				ring.Add(i, 0)
+			}
+			ring.Sent(int(last), 0)
+			kept := []int32{1, flows - 3, flows - 2}
+			for i := range flows {
+				if i != kept[0] && i != kept[1] && i != kept[2] {
+					ring.Vacate(i)
+				}
+			}
+			ring.Close(kept[2])
+			ring.Compact(func(slot, place int32) {
+				if kept[place] != slot {
+					t.Errorf("%d flows: flow %d moves to place %d", flows, slot, place)
+				}
+			})
+			// The turn is that of the first open flow behind the last one. Without one, it is that of a flow that
+			// starts now, and then of the first.
+			order := []int32{kept[0], kept[1], flows}
+			if last >= kept[0] {
+				order = []int32{kept[1], flows, kept[0]}
+			}
+			if last >= kept[1] {
+				order = []int32{flows, kept[0], kept[1]}
+			}
+			ring.Choose(0)
+			if next := ring.Places[ring.SendAt].Slot; next != order[0] && order[0] != flows {
+				t.Fatalf("%d flows: flow %d is next after %d, want %d", flows, next, last, order[0])
+			}
+			ring.Add(flows, 0)
+			for _, want := range order {
+				ring.Choose(0)
+				if got := ring.Places[ring.SendAt].Slot; got != want {
+					t.Fatalf("%d flows: flow %d is next after %d, want %d", flows, got, last, want)
+				}
+				ring.Sent(ring.SendAt, 0)
+			}
+		}
+	}
+}

@@ -370,6 +370,11 @@ func (t *trial) next(active, most int, items int64) int {
 	rate := float64(t.items) / float64(took)
 	t.since = time.Now()
 	t.items = 0
+	return t.after(rate, active, most)
+}
+
+// after returns the number of workers of the next period, given the rate of the last one.
+func (t *trial) after(rate float64, active, most int) int {
 	other := func() int {
 		if t.up {
 			return min(2*active, most)
