@@ -207,3 +207,31 @@ func TestRenoEstimateOfCUBIC(t *testing.T) {
 		}
 	}
 }
+
+// An ACK is partial if it acknowledges new bytes, but not all that were sent when the recovery began (RFC
+// 6582, §3.2, step 3). Outside of a recovery, and while only a mark is answered, no ACK is partial. Otherwise
+// packets that are on their way would count as lost.
+func TestPartialACKs(t *testing.T) {
+	c := newTCP(NewReno, 10)
+	ack(c, 0, 2000, 10_000, false)
+	if c.Partial(3000) || c.MayRecover(-2) || !c.MayRecover(0) {
+		t.Error("a partial ACK without a recovery")
+	}
+	ack(c, 0, 4000, 10_000, true)
+	for acked, want := range map[int64]bool{4000: false, 4001: true, 9999: true, 10_000: false, 12_000: false} {
+		if c.Partial(acked) != want {
+			t.Errorf("in a recovery of 4,000 to 10,000, an ACK of %d is partial: %v", acked, !want)
+		}
+	}
+	c.OnTimeout(20_000)
+	for acked, want := range map[int64]bool{19_999: false, 20_000: true} {
+		if c.MayRecover(acked) != want || c.Partial(acked) {
+			t.Errorf("after a timeout with 20,000 bytes sent, losses beyond %d are recovered: %v", acked, !want)
+		}
+	}
+	marked := newTCP(DCTCPWindow, 10)
+	marked.OnACK(&TCPAck{AckedBytes: 2000, SentBytes: 10_000, Marked: true})
+	if marked.Partial(5000) {
+		t.Error("a partial ACK after a mark")
+	}
+}

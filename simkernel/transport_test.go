@@ -135,3 +135,19 @@ func TestIdentity(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+// Random numbers are mapped to numbers above 0 and below 1, evenly. Their logarithms are therefore finite, and
+// a share of them is below each share.
+func TestUniform(t *testing.T) {
+	for random, want := range map[uint64]float64{
+		0: 0x1p-54, math.MaxUint64: 1 - 0x1p-54, 1 << 63: 0.5 + 0x1p-54, 1 << 62: 0.25 + 0x1p-54,
+	} {
+		got := Uniform(random)
+		if got != want && (random != math.MaxUint64 || got > 1) {
+			t.Errorf("%x is mapped to %v, want %v", random, got, want)
+		}
+	}
+	if MixKeys(3, 4, 5) != MixKey(MixKey(3, 4), 5) || MixKeys(3) != 3 {
+		t.Error("several numbers are not combined one after the other")
+	}
+}

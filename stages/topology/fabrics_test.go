@@ -115,6 +115,28 @@ func TestFabrics(t *testing.T) {
 	}
 }
 
+// Nodes of a dragonfly have names and racks by group and switch. With others, --fail would select other
+// cables, and services other racks.
+func TestNamesOfADragonfly(t *testing.T) {
+	spec := fabric("dragonfly", 1, "groups", 2, "switches_per_group", 3, "hosts_per_switch", 2,
+		"global_ports", 1)
+	nodes, _, err := spec.Parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range nodes {
+		s := i / 2
+		name := fmt.Sprintf("group%d-switch%d-host%d", s/3, s%3, i%2)
+		if i >= 12 {
+			s = i - 12
+			name = fmt.Sprintf("group%d-switch%d", s/3, s%3)
+		}
+		if v.Name != name || v.Pod != int32(s/3) || v.Rack != int32(s) {
+			t.Errorf("node %d is %+v, want %s in pod %d and rack %d", i, v, name, s/3, s)
+		}
+	}
+}
+
 // Errors name impossible sizes of a fabric.
 func TestFabricErrors(t *testing.T) {
 	for want, s := range map[string]*FabricSpec{

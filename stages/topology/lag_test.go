@@ -242,3 +242,18 @@ func TestLAGsAreSelectedAsAWhole(t *testing.T) {
 		t.Errorf("%v, %v", f, err)
 	}
 }
+
+// The first member of a LAG is found from each of its links, in the direction of that link. A route over
+// another direction would lead back.
+func TestFirstMemberHasTheSameDirection(t *testing.T) {
+	n := lagNetwork(t, 3)
+	for _, member := range n.Members(2, 4) {
+		for _, link := range []int32{2 * member, 2*member + 1} {
+			first := n.Links[n.firstMember(link)]
+			l := n.Links[link]
+			if first.Src != l.Src || first.Dst != l.Dst || first.ID/2 != n.Members(4, 2)[0] {
+				t.Errorf("the first member of link %d from %d to %d is %+v", link, l.Src, l.Dst, first)
+			}
+		}
+	}
+}

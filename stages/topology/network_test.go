@@ -21,6 +21,8 @@ func TestNewNetworkRefuses(t *testing.T) {
 		{[]Node{s(1)}, nil, "no host"},
 		{[]Node{h(1), h(1)}, nil, "node 1 is listed twice"},
 		{[]Node{h(-1)}, nil, "negative"},
+		{[]Node{{ID: 1, Kind: KindHost, Pod: -2, Rack: -1}}, nil, "pod and rack must not be negative"},
+		{[]Node{{ID: 1, Kind: KindHost, Pod: -1, Rack: -2}}, nil, "pod and rack must not be negative"},
 		{[]Node{{ID: 1, Kind: "router"}}, nil, `unknown kind "router"`},
 		{[]Node{h(1)}, nil, "host 1 (host 1) has no cable"},
 		{[]Node{h(1), s(2)}, []Cable{{A: 1, B: 3, BandwidthBps: 1e9}}, "cable 1:3: no node has the id 3"},

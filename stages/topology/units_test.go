@@ -80,3 +80,19 @@ func TestCompareNatural(t *testing.T) {
 		}
 	}
 }
+
+// A change of bandwidth is a speed, or a share of the present one above 0%. A share of 0 would take a cable
+// down, which --fail does.
+func TestParseSpeedOrShare(t *testing.T) {
+	for text, want := range map[string]int64{"40G": 40e9, "50%": 20e9, "250%": 100e9, "0.0000000025%": 1} {
+		s, err := ParseSpeedOrShare(text)
+		if err != nil || s.Of(40e9) != want {
+			t.Errorf("%q of 40 Gbps: %d bps, %v; want %d", text, s.Of(40e9), err, want)
+		}
+	}
+	for _, text := range []string{"0%", "-5%", "x%", "", "0"} {
+		if s, err := ParseSpeedOrShare(text); err == nil {
+			t.Errorf("%q: %+v, want an error", text, s)
+		}
+	}
+}

@@ -47,6 +47,39 @@ func TestGOAL(t *testing.T) {
 	}
 }
 
+// A file states the number of its ranks once. A second number would renumber those that were read.
+func TestGOALStatesItsRanksOnce(t *testing.T) {
+	for _, text := range []string{"num_ranks 1\nnum_ranks 2\n", "num_ranks 2\nrank 0 {\n}\nnum_ranks 1\n",
+		"num_ranks 0\n"} {
+		if _, err := ReadGOAL(strings.NewReader(text), 0); err == nil {
+			t.Errorf("%q is read without an error", text)
+		}
+	}
+}
+
+// Flows are numbered with decimal digits, and waits name these numbers.
+func TestCSVOfManyFlows(t *testing.T) {
+	var sends, receives string
+	for i := range 14 {
+		sends += fmt.Sprintf("a%d: send 12b to 1 tag %d\n", i, i)
+		receives += fmt.Sprintf("a%d: recv 12b from 0 tag %d\n", i, i)
+	}
+	text := "num_ranks 2\nrank 0 {\n" + sends + "}\nrank 1 {\n" + receives + "}\n"
+	trace, err := ReadGOAL(strings.NewReader(text), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := csvOf(t, trace)
+	for i, line := range lines {
+		if want := fmt.Sprintf("%d,10,11,12,", i); !strings.HasPrefix(line, want) {
+			t.Errorf("flow %d: %s, want %s…", i, line, want)
+		}
+	}
+	if len(lines) != 14 {
+		t.Errorf("%d flows", len(lines))
+	}
+}
+
 // A receive that waits for a computation ends after both.
 func TestGOALLateReceive(t *testing.T) {
 	trace, err := ReadGOAL(strings.NewReader(`num_ranks 2

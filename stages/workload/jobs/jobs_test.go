@@ -312,6 +312,10 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+	most := jobs.Job{Hosts: hostList(4096), Steps: steps("all-to-all", "direct")}
+	if err := most.Check(); err != nil {
+		t.Errorf("4096 ranks, which are allowed: %v", err)
+	}
 }
 
 // Backward, layers are computed in the opposite order, each with its own time. Of two layers that take 1 and
