@@ -46,7 +46,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test test-more tools unit unit-beam unit-publish lint notebooks publish-readers flink chromium s3 flink-test cluster-test exact-accuracy tcp-ns3 race fuzz browser-test sampling-test ingest-test faults mutation
+.PHONY: test test-more tools unit unit-beam unit-publish lint notebooks publish-readers flink chromium s3 flink-test cluster-test exact-accuracy tcp-ns3 twins race fuzz browser-test sampling-test ingest-test faults mutation
 test: setup ## the tests and the notebooks; in CI also make test-more
 	@$(MAKE) --no-print-directory unit notebooks
 	@if [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-more; fi
@@ -116,6 +116,9 @@ exact-accuracy: ## the whole-network simulation against ns-3, several seeds and 
 tcp-ns3: ## TCP against Debian's ns-3 3.37, which it installs: FCTs and drops (minutes)
 	@test -e /usr/include/ns3/internet-module.h || (apt-get update && apt-get install -y libns3-dev) || true
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run TestTCPAgainstNS3 -v ./simkernel/network
+
+twins: ## all random cases of both simulators and of their second implementations, of which make test has some each day (minutes)
+	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -skip NS3 ./simkernel/network ./simkernel/linkcase
 
 race: setup ## the race detector over all tests in their short forms (hours)
 	@go test -race -short -timeout 3h ./...

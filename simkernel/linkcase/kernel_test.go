@@ -205,18 +205,15 @@ func mustKernel(t testing.TB, p simkernel.Params) *Kernel {
 }
 
 func TestKernelAgreesWithTwin(t *testing.T) {
-	cases := 6000
-	if testing.Short() {
-		cases = 600
-	}
 	for _, kind := range simkernel.PacedTransports() {
-		cases := cases
-		if kind != simkernel.DCTCP {
-			cases /= 6
+		all := uint64(1000)
+		if kind == simkernel.DCTCP {
+			all = 6000
 		}
 		t.Run(kind.String(), func(t *testing.T) {
 			marked := 0
-			for seed := range uint64(cases) {
+			seeds := kerneltest.Seeds(all, 11)
+			for _, seed := range seeds {
 				p, c := randomCaseOf(kind, rand.New(rand.NewPCG(seed, 1)))
 				twin, err := agreeWithTwin(mustKernel(t, p), c)
 				if err != nil {
@@ -226,8 +223,8 @@ func TestKernelAgreesWithTwin(t *testing.T) {
 					marked++
 				}
 			}
-			if kind.Marks() && marked < cases/10 {
-				t.Errorf("only %d of %d cases have a mark: the test tests little", marked, cases)
+			if kind.Marks() && marked < len(seeds)/10 {
+				t.Errorf("only %d of %d cases have a mark: the test tests little", marked, len(seeds))
 			}
 		})
 	}
@@ -314,11 +311,7 @@ func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 }
 
 func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
-	cases := uint64(2000)
-	if testing.Short() {
-		cases = 300
-	}
-	for seed := range cases {
+	for _, seed := range kerneltest.Seeds(2000, 7) {
 		p, c := longFlows(rand.New(rand.NewPCG(seed, 13)))
 		if _, err := agreeWithTwin(mustKernel(t, p), c); err != nil {
 			t.Fatalf("seed %d: %v\nparams %s\ncase %s", seed, err, kerneltest.Brief(p), kerneltest.Brief(c))
@@ -423,7 +416,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 // packets.
 func TestFCTIsAtLeastIdeal(t *testing.T) {
 	var r Result
-	for seed := range uint64(20_000) {
+	for _, seed := range kerneltest.Seeds(20_000, 11) {
 		p, c := randomCaseOf(kerneltest.Paced(seed), rand.New(rand.NewPCG(seed, 4)))
 		if err := mustKernel(t, p).Simulate(c, &r); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -475,7 +468,7 @@ func TestFlowAloneIsIdeal(t *testing.T) {
 // The target sends every byte that arrives, one packet after the other. The comparison with the twin covers
 // that it is never idle while a packet waits.
 func TestTargetConservesBytes(t *testing.T) {
-	for seed := range uint64(2000) {
+	for _, seed := range kerneltest.Seeds(2000, 7) {
 		p, c := randomCase(rand.New(rand.NewPCG(seed, 6)))
 		if !c.Behind {
 			continue

@@ -27,12 +27,8 @@ func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffer
 // With limited buffers, the network agrees in every bit with a slow simulator that has one heap of events.
 // Without limits it agrees as long as the slow one loses nothing.
 func TestBufferedAgreesWithTwin(t *testing.T) {
-	cases := uint64(300)
-	if testing.Short() {
-		cases = 60
-	}
 	for _, kind := range simkernel.PacedTransports() {
-		for seed := range cases {
+		for _, seed := range kerneltest.Seeds(300, 5) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 10))
 			kerneltest.RandomConstants(rng, &e.params)
@@ -98,7 +94,7 @@ func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
 func TestBufferedLaws(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.PacedTransports() {
-		for seed := range uint64(120) {
+		for _, seed := range kerneltest.Seeds(120, 3) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 31))
 			kerneltest.RandomConstants(rng, &e.params)

@@ -41,15 +41,11 @@ func classify(e *netExample, rng *rand.Rand, b *BufferParams) {
 // workers. This holds with unlimited and small buffers, with PFC, with lossy classes beside it, and with a
 // watchdog.
 func TestClassesAgreeWithTwin(t *testing.T) {
-	cases := uint64(200)
-	if testing.Short() {
-		cases = 40
-	}
 	paused := int64(0)
 	dropped := int64(0)
 	storms := int64(0)
 	for _, kind := range simkernel.PacedTransports() {
-		for seed := range cases {
+		for _, seed := range kerneltest.Seeds(200, 5) {
 			e, rng, tree := pfcExample(kind, seed+1000)
 			packet := e.params.PayloadBytes + e.params.HeaderBytes
 			b := BufferParams{SwitchBytes: 1 << 50, Alpha: 8}
@@ -145,7 +141,7 @@ func TestOneClassIsNone(t *testing.T) {
 // drops of the classes add up to those of their ports, and results do not depend on domains or workers.
 func TestClassesOnMovingPaths(t *testing.T) {
 	var lost, dropped, moved int64
-	for seed := range uint64(60) {
+	for _, seed := range kerneltest.Seeds(60, 7) {
 		e := leafSpine(transportOf(seed), seed)
 		b, m := movesExample(t, &e, seed)
 		if b.PFC {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 // randomLoops makes flows of a random network wait for others of any host, with delays around the lookahead,
@@ -54,12 +55,8 @@ func randomLoops(t simkernel.Transport, seed uint64) netExample {
 
 // Flows that wait for others start and end as in the twin, to the bit, for any chunks, domains and workers.
 func TestLoopsAgreeWithTwin(t *testing.T) {
-	cases := uint64(200)
-	if testing.Short() {
-		cases = 60
-	}
 	for _, kind := range simkernel.PacedTransports() {
-		for seed := range cases / min(4, uint64(kind)+1) {
+		for _, seed := range kerneltest.Seeds(200/min(4, uint64(kind)+1), 5) {
 			e := randomLoops(kind, seed)
 			if len(e.flows.StartNS) == 0 {
 				continue
@@ -106,7 +103,7 @@ func checkStarts(t *testing.T, e *netExample, r *Results) {
 // With small buffers, packets are lost. Starts are still as defined, and do not depend on domains.
 func TestLoopsWithLosses(t *testing.T) {
 	lost := int64(0)
-	for seed := range uint64(150) {
+	for _, seed := range kerneltest.Seeds(150, 7) {
 		e := randomLoops(simkernel.DCTCP, seed)
 		if len(e.flows.StartNS) == 0 {
 			continue

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 	"parsimon/simkernel/network/faults"
 )
 
@@ -162,7 +163,7 @@ func transportOf(seed uint64) simkernel.Transport {
 // Without events, ECMP and flowlets that never end yield the results of a network with fixed paths, bit by
 // bit. The same holds if a cable without flows goes down.
 func TestMovesThatChangeNothing(t *testing.T) {
-	for seed := range uint64(60) {
+	for _, seed := range kerneltest.Seeds(60, 7) {
 		e := leafSpine(transportOf(seed), seed)
 		_, want := runIn(t, &e, BufferParams{}, nil, 1, 7)
 		late := e.flows.StartNS[len(e.flows.StartNS)-1] + 1e9
@@ -195,7 +196,7 @@ func TestMovesThatChangeNothing(t *testing.T) {
 // lost or delivered.
 func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 	var lost, again, reordered int64
-	for seed := range uint64(56) {
+	for _, seed := range kerneltest.Seeds(56, 7) {
 		e := leafSpine(transportOf(seed), seed)
 		b, m := movesExample(t, &e, seed)
 		one, want := runMoving(t, &e, b, m, nil, 1)
@@ -302,7 +303,7 @@ func movesExample(t testing.TB, e *netExample, seed uint64) (b BufferParams, m F
 // domains and workers, and as with the same starts in an open loop.
 func TestLoopsOnPathsThatMove(t *testing.T) {
 	var lost, waited int64
-	for seed := range uint64(60) {
+	for _, seed := range kerneltest.Seeds(60, 7) {
 		e := leafSpine(transportOf(seed), seed)
 		b, m := movesExample(t, &e, seed)
 		waitAtRandom(&e, seed)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 	"parsimon/simkernel/network/calendar"
 	"parsimon/simkernel/network/faults"
 )
@@ -451,7 +452,7 @@ func (m *twinMoves) countRound(f *bufferedFlow, x *twinMovesFlow, k *bufferedPac
 // seeds from 270 on PFC.
 func TestMovesAgreeWithTwin(t *testing.T) {
 	var lost, again, pausedNS int64
-	for seed := range uint64(390) {
+	for _, seed := range kerneltest.Seeds(390, 13) {
 		kind := []simkernel.Transport{simkernel.DCTCP, simkernel.HPCC, simkernel.Swift, simkernel.TIMELY}[seed/6%4]
 		m := Forwarding{Seed: 5, Balancing: Balancing{Balance: Balance(seed % 7), GapNS: int64(seed%8) * 1500}}
 		if kind == simkernel.HPCC && (m.Balance >= Spray && m.Balance <= Random || seed%5 == 4) {

@@ -18,7 +18,7 @@ import (
 // A lone flow has exactly its ideal FCT, on any path and with any transport, if its window never binds and
 // its transport does not react to the queue at a slower link or to a long round trip.
 func TestNetworkLoneFlowTakesItsIdeal(t *testing.T) {
-	for seed := range uint64(500) {
+	for _, seed := range kerneltest.Seeds(500, 7) {
 		e := randomNetworkOf(kerneltest.Paced(seed), seed)
 		p := &e.params
 		p.MarkBytesPerGbps = 1 << 30
@@ -111,7 +111,7 @@ func TestNetworkConservesBytes(t *testing.T) {
 // The results do not depend on the assignment of nodes to domains, the number of workers or the chunks in
 // which the flows arrive, with and without limited buffers.
 func TestNetworkIsTheSameForAnyDomains(t *testing.T) {
-	for seed := range uint64(240) {
+	for _, seed := range kerneltest.Seeds(240, 7) {
 		e := randomNetworkOf(kerneltest.Paced(seed), seed)
 		rng := rand.New(rand.NewPCG(seed, 6))
 		var b BufferParams

@@ -265,14 +265,10 @@ func pfcBuffer(t testing.TB, e *netExample, rng *rand.Rand, headroom int64) Buff
 // With PFC, the network agrees with the slow simulator in every bit, for any domains and workers, also if
 // headroom is too small and packets are dropped.
 func TestPFCAgreesWithTwin(t *testing.T) {
-	cases := uint64(250)
-	if testing.Short() {
-		cases = 60
-	}
 	paused := int64(0)
 	dropped := int64(0)
 	for _, kind := range simkernel.PacedTransports() {
-		for seed := range cases {
+		for _, seed := range kerneltest.Seeds(250, 5) {
 			e, rng, ok := pfcExample(kind, seed)
 			if !ok {
 				continue
@@ -328,7 +324,7 @@ func randomDomains(rng *rand.Rand, nodes int) []int32 {
 func TestPFCLaws(t *testing.T) {
 	paused := 0
 	for _, kind := range simkernel.PacedTransports() {
-		for seed := range uint64(150) {
+		for _, seed := range kerneltest.Seeds(150, 3) {
 			e, rng, ok := pfcExample(kind, seed)
 			if !ok {
 				continue
@@ -563,7 +559,7 @@ func TestRooms(t *testing.T) {
 // later does not overtake an earlier one. Its delay is that of the link when it is sent.
 func TestPausesWithChangingDelays(t *testing.T) {
 	var paused int64
-	for seed := range uint64(40) {
+	for _, seed := range kerneltest.Seeds(40, 3) {
 		e := leafSpine(simkernel.DCTCP, seed)
 		rng := rand.New(rand.NewPCG(seed, 99))
 		b := pfcBuffer(t, &e, rng, 0)

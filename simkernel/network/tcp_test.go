@@ -92,7 +92,7 @@ func TestClockedTailIsLost(t *testing.T) {
 func TestClockedLaws(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.AckClockedTransports() {
-		for seed := range uint64(150) {
+		for _, seed := range kerneltest.Seeds(150, 3) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 8))
 			e.params.TCP.DelayedAckNS = kerneltest.Pick[int64](rng, 0, 40e6, 100_000)

@@ -224,7 +224,7 @@ func (n *Buffered) receiveTCPAck(port int32, p *bufferedPort, k *bufferedPacket,
 func TestClockedAgreesWithTwin(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.AckClockedTransports() {
-		for seed := range uint64(150) {
+		for _, seed := range kerneltest.Seeds(150, 3) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 12))
 			e.params.TCP.DelayedAckNS = kerneltest.Pick[int64](rng, 0, 40e6, 100_000)

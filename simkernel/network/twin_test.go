@@ -552,13 +552,9 @@ func (r *Results) join(more *Results) error {
 }
 
 func TestNetworkAgreesWithTwin(t *testing.T) {
-	cases := uint64(600)
-	if testing.Short() {
-		cases = 100
-	}
 	for _, kind := range simkernel.PacedTransports() {
 		t.Run(kind.String(), func(t *testing.T) {
-			for seed := range cases / min(4, uint64(kind)+1) {
+			for _, seed := range kerneltest.Seeds(600/min(4, uint64(kind)+1), 7) {
 				e := randomNetworkOf(kind, seed)
 				kerneltest.RandomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
 				if err := agree(t, &e); err != nil {

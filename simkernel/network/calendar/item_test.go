@@ -81,7 +81,8 @@ func TestPortSetFindsItsPorts(t *testing.T) {
 					t.Fatalf("%d ports: word %d of bits is found: %v", ports, i, found)
 				}
 			}
-			if past := len(s.bits) % 64; past > 0 && s.words[len(s.words)-1]>>past != 0 {
+			past := len(s.bits) % 64
+			if past > 0 && s.words[len(s.words)-1]>>past != 0 {
 				t.Fatalf("%d ports: words that do not exist are found", ports)
 			}
 		}

@@ -86,7 +86,8 @@ func TestASharedLossIsDrawnByStart(t *testing.T) {
 // In a burst everything is lost, and between bursts nothing. A period begins in a burst with the probability
 // of the share. Other periods of the link have other bursts.
 func TestBurstsOfAPeriod(t *testing.T) {
-	const share, draws = 0.25, 2000
+	const share = 0.25
+	const draws = 2000
 	begins := 0
 	equal := 0
 	for seed := range uint64(draws) {
@@ -109,11 +110,13 @@ func TestBurstsOfAPeriod(t *testing.T) {
 			equal++
 		}
 	}
-	if far := math.Abs(float64(begins) - share*draws); far > 5*math.Sqrt(draws*share*(1-share)) {
+	far := math.Abs(float64(begins) - share*draws)
+	if far > 5*math.Sqrt(draws*share*(1-share)) {
 		t.Errorf("%d of %d periods begin in a burst, want a share of %v", begins, draws, share)
 	}
 	same := share*share + (1-share)*(1-share)
-	if far := math.Abs(float64(equal) - same*draws); far > 5*math.Sqrt(draws*same*(1-same)) {
+	far = math.Abs(float64(equal) - same*draws)
+	if far > 5*math.Sqrt(draws*same*(1-same)) {
 		t.Errorf("%d of %d second periods begin as the first, want %.0f", equal, draws, same*draws)
 	}
 }
@@ -135,7 +138,8 @@ func TestRates(t *testing.T) {
 			t.Errorf("a transmission that starts at %d ns takes %d ps, want %d ns", startsNS, got, wantNS)
 		}
 	}
-	if got := m.SendTime(0, 1000, PS(70*us)); got != PS(us) {
+	got := m.SendTime(0, 1000, PS(70*us))
+	if got != PS(us) {
 		t.Errorf("a transmission over another link takes %d ps", got)
 	}
 	const delayNS = 1000
@@ -146,7 +150,8 @@ func TestRates(t *testing.T) {
 		}
 	}
 	least := New(&Failures{Rates: []Rate{{Link: 0, DelayNS: 1}}}, 1, []int64{bps})
-	if got := least.LeftPS(0, 0, PS(us)); got != PS(us-1) {
+	got = least.LeftPS(0, 0, PS(us))
+	if got != PS(us-1) {
 		t.Errorf("a delay of 1 ns: what arrives at 1,000 ns left at %d ps", got)
 	}
 	rates := m.RatesOf(1)
@@ -184,7 +189,8 @@ func TestTimesBeyondTheHorizonAreNever(t *testing.T) {
 		0: 0, 7: 7000, horizonNS - 1: (horizonNS - 1) * 1000, horizonNS: simkernel.Never,
 		math.MaxInt64: simkernel.Never,
 	} {
-		if got := PS(ns); got != want {
+		got := PS(ns)
+		if got != want {
 			t.Errorf("%d ns are %d ps, want %d", ns, got, want)
 		}
 	}

@@ -189,13 +189,15 @@ func TestCompactKeepsTheTurn(t *testing.T) {
 				order = []int32{flows, kept[0], kept[1]}
 			}
 			ring.Choose(0)
-			if next := ring.Places[ring.SendAt].Slot; next != order[0] && order[0] != flows {
+			next := ring.Places[ring.SendAt].Slot
+			if next != order[0] && order[0] != flows {
 				t.Fatalf("%d flows: flow %d is next after %d, want %d", flows, next, last, order[0])
 			}
 			ring.Add(flows, 0)
 			for _, want := range order {
 				ring.Choose(0)
-				if got := ring.Places[ring.SendAt].Slot; got != want {
+				got := ring.Places[ring.SendAt].Slot
+				if got != want {
 					t.Fatalf("%d flows: flow %d is next after %d, want %d", flows, got, last, want)
 				}
 				ring.Sent(ring.SendAt, 0)

@@ -71,7 +71,8 @@ func TestCSVOfManyFlows(t *testing.T) {
 	}
 	lines := csvOf(t, trace)
 	for i, line := range lines {
-		if want := fmt.Sprintf("%d,10,11,12,", i); !strings.HasPrefix(line, want) {
+		want := fmt.Sprintf("%d,10,11,12,", i)
+		if !strings.HasPrefix(line, want) {
 			t.Errorf("flow %d: %s, want %s…", i, line, want)
 		}
 	}
