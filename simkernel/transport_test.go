@@ -136,8 +136,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Random numbers are mapped to numbers above 0 and below 1, evenly. Their logarithms are therefore finite, and
-// a share of them is below each share.
+// Random numbers are mapped to numbers above 0 and below 1, evenly. Their logarithms are therefore finite.
 func TestUniform(t *testing.T) {
 	for random, want := range map[uint64]float64{
 		0: 0x1p-54, math.MaxUint64: 1 - 0x1p-54, 1 << 63: 0.5 + 0x1p-54, 1 << 62: 0.25 + 0x1p-54,
