@@ -40,7 +40,7 @@ type Writer struct {
 	table   schema.Table
 	w       *parquet.GenericWriter[any]
 	columns []*parquet.ColumnWriter
-	types   []*bufferedType // by column of the file: its buffer takes slices; nil: takes values
+	types   columnTypes
 	values  []parquet.Value
 	int32s  []int32
 	int64s  []int64
@@ -83,8 +83,8 @@ func NewWriter(t schema.Table, out io.Writer, keys ...Key) *Writer {
 	}
 	tw := &Writer{table: t, w: w, columns: w.ColumnWriters(), types: types, limit: limit, starts: -1}
 	tw.values = make([]parquet.Value, 0, valueChunk)
-	for i, typ := range types {
-		if typ != nil {
+	for i := range tw.columns {
+		if types.plain[i] != nil || types.nullable[i] != nil || types.dictionary[i] != nil {
 			_, _ = tw.columns[i].WriteRowValues(tw.values) // none; this creates the buffer
 		}
 	}
@@ -96,6 +96,13 @@ func NewWriter(t schema.Table, out io.Writer, keys ...Key) *Writer {
 		tw.starts = t.Index("start_ns")
 	}
 	return tw
+}
+
+// columnTypes are the types of the columns of a file whose buffers take slices, and nil for others.
+type columnTypes struct {
+	plain      []*bufferedType
+	nullable   []*nullableType
+	dictionary []*dictionaryType
 }
 
 // types maps the column types of tables to Parquet types and encodings.
@@ -117,14 +124,14 @@ var types = map[arrow.Type]struct {
 // parquetSchema returns the table's Parquet schema, with the columns in the table's order, and the types of
 // the columns whose buffers take slices. parquet-go uses the field order of a struct, so the struct type is
 // built from the table.
-func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, []*bufferedType) {
+func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, columnTypes) {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
 		typ := types[c.Type.ID()].field
 		encoding := types[c.Type.ID()].encoding
 		if c.Nullable {
-			if encoding == ",delta" {
-				encoding = "" // parquet-go has no encoding for pointers
+			if c.Type.ID() != arrow.INT16 && arrow.IsInteger(c.Type.ID()) {
+				encoding = "" // parquet-go has no tag for pointers: see deltaField
 			}
 			typ = reflect.PointerTo(typ)
 		}
@@ -153,7 +160,8 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, []*bufferedType
 		derived(schema.StartDay, ",date,dict,uncompressed", reflect.TypeFor[int32]())
 	}
 	plain := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
-	types := make([]*bufferedType, len(fields))
+	n := len(fields)
+	types := columnTypes{make([]*bufferedType, n), make([]*nullableType, n), make([]*dictionaryType, n)}
 	buffered := bufferedSchema{plain, plain.Fields()}
 	for i, f := range buffered.fields {
 		isKey := i >= len(t.Columns) && i < len(t.Columns)+len(keys)
@@ -161,8 +169,17 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, []*bufferedType
 		case isKey:
 			buffered.fields[i] = typedField{f, keyType{f.Type()}}
 		case takesSlices(f):
-			types[i] = &bufferedType{Type: f.Type()}
-			buffered.fields[i] = typedField{f, types[i]}
+			types.plain[i] = &bufferedType{Type: f.Type()}
+			buffered.fields[i] = typedField{f, types.plain[i]}
+		case hasDictionary(f):
+			types.dictionary[i] = &dictionaryType{Type: f.Type()}
+			buffered.fields[i] = typedField{f, types.dictionary[i]}
+		case isNullable(f):
+			types.nullable[i] = &nullableType{Type: f.Type()}
+			if !t.Temporary {
+				f = deltaField{f}
+			}
+			buffered.fields[i] = typedField{f, types.nullable[i]}
 		}
 	}
 	return parquet.NewSchema(t.Name, buffered), types
@@ -170,16 +187,17 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, []*bufferedType
 
 // compresses reports whether the pages of a column are compressed with zstd. Integers are bit-packed, after
 // which zstd gains almost nothing (a factor of 1.00 to 1.05 on tables of millions of rows). Propagation and
-// transmission times have few distinct values and are the exception. Temporary tables are not compressed,
-// because they are removed soon.
+// transmission times, and small numbers that can be null, have few distinct values and are the exception.
+// Temporary tables are not compressed, because they are removed soon.
 func compresses(t schema.Table, c schema.Column) bool {
 	if t.Temporary {
 		return false
 	}
 	switch c.Type.ID() {
 	case arrow.INT16, arrow.INT32, arrow.INT64:
-		return c.Nullable || t.Name == schema.Hops.Name && (strings.HasPrefix(c.Name, "path_") ||
-			strings.HasPrefix(c.Name, "delay_"))
+		ofPath := t.Name == schema.Hops.Name &&
+			(strings.HasPrefix(c.Name, "path_") || strings.HasPrefix(c.Name, "delay_"))
+		return ofPath || c.Nullable && c.Type.ID() == arrow.INT16
 	}
 	return true
 }
@@ -246,7 +264,7 @@ func (tw *Writer) writeDerived(rec arrow.Record, from, to int) error {
 		tw.int64s = append(tw.int64s, floorDivide(ns, nsPerMicrosecond))
 	}
 	times := len(tw.table.Columns) + len(tw.keys)
-	if err := writeSlice(tw.types[times], tw.int64s); err != nil {
+	if err := writeSlice(tw.types.plain[times], tw.int64s); err != nil {
 		return err
 	}
 	days := tw.columns[times+1]
@@ -271,11 +289,28 @@ func floorDivide(x, by int64) int64 {
 	return q
 }
 
-// writeColumn writes rows from..to of an Arrow column to a Parquet column in chunks.
+// writeColumn writes rows from..to of an Arrow column to a Parquet column.
 func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
-	if tw.types[index] != nil {
-		return tw.writeNumbers(tw.types[index], col, from, to)
+	plain := tw.types.plain[index]
+	nullable := tw.types.nullable[index]
+	dictionary := tw.types.dictionary[index]
+	isNullable := tw.table.Columns[index].Nullable
+	switch {
+	case plain != nil:
+		return tw.writeNumbers(plain, col, from, to)
+	case nullable != nil:
+		return tw.writeNullable(tw.columns[index], &nullable.buffer.next, col, from, to)
+	case dictionary != nil && !isNullable:
+		return writeIndexed(dictionary.buffer, col, from, to)
+	case dictionary != nil && col.DataType().ID() == arrow.INT16:
+		return tw.writeNullable(tw.columns[index], &dictionary.buffer.next, col, from, to)
 	}
+	return tw.writeValues(index, col, from, to)
+}
+
+// writeValues writes rows from..to of an Arrow column to a Parquet column whose buffer takes no slices, in
+// chunks.
+func (tw *Writer) writeValues(index int, col arrow.Array, from, to int) error {
 	out := tw.columns[index]
 	if list, ok := col.(*array.List); ok {
 		return tw.writeList(out, index, list, from, to)
@@ -284,18 +319,6 @@ func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
 		end := min(to, from+valueChunk)
 		values := tw.values[:end-from]
 		switch a := col.(type) {
-		case *array.Int16:
-			for i, v := range a.Int16Values()[from:end] {
-				values[i] = parquet.Int32Value(int32(v))
-			}
-		case *array.Int32:
-			for i, v := range a.Int32Values()[from:end] {
-				values[i] = parquet.Int32Value(v)
-			}
-		case *array.Int64:
-			for i, v := range a.Int64Values()[from:end] {
-				values[i] = parquet.Int64Value(v)
-			}
 		case *array.Float64:
 			for i, v := range a.Float64Values()[from:end] {
 				values[i] = parquet.DoubleValue(v)
@@ -348,6 +371,19 @@ func (tw *Writer) writeNumbers(out *bufferedType, col arrow.Array, from, to int)
 		return writeSlice(out, a.Int64Values()[from:to])
 	case *array.Float64:
 		return writeSlice(out, a.Float64Values()[from:to])
+	}
+	return fmt.Errorf("cannot write Arrow type %s", col.DataType())
+}
+
+// writeIndexed writes rows from..to of an Arrow column to a Parquet column with a dictionary.
+func writeIndexed(out *dictionaryBuffer, col arrow.Array, from, to int) error {
+	switch a := col.(type) {
+	case *array.Int16:
+		return writeNumbers(out, a.Int16Values()[from:to])
+	case *array.Int32:
+		return writeNumbers(out, a.Int32Values()[from:to])
+	case *array.String:
+		return out.writeTexts(a, from, to)
 	}
 	return fmt.Errorf("cannot write Arrow type %s", col.DataType())
 }

@@ -1,0 +1,217 @@
+package parquet
+
+import (
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding"
+)
+
+// A column with a dictionary stores the indexes of its values. parquet-go finds them in a hash table, and
+// takes values of 24 bytes. This file gives the Writer the buffer of indexes itself, which takes slices, and
+// finds the index of most values without hashing them. The files are the same to the byte.
+//
+//	value ─┬─ that of the row before, a small number, a known text ─→ index
+//	       └─ other, or new ─→ parquet.Dictionary.Insert ──────────→ index
+
+// A dictionaryType is the type of a column with a dictionary. It remembers the buffer that the column writer
+// creates.
+type dictionaryType struct {
+	parquet.Type
+	buffer *dictionaryBuffer
+}
+
+// hasDictionary reports whether a column has a dictionary of numbers or texts.
+func hasDictionary(f parquet.Field) bool {
+	if !f.Leaf() || f.Encoding() != encoding.Encoding(&parquet.RLEDictionary) {
+		return false
+	}
+	return f.Type().Kind() == parquet.Int32 || f.Type().Kind() == parquet.ByteArray
+}
+
+func (t *dictionaryType) NewDictionary(column, values int, data encoding.Values) parquet.Dictionary {
+	return indexedDictionary{t.Type.NewDictionary(column, values, data), t}
+}
+
+type indexedDictionary struct {
+	parquet.Dictionary
+	of *dictionaryType
+}
+
+func (d indexedDictionary) Type() parquet.Type { return indexType{d.Dictionary.Type(), d.of} }
+
+// An indexType is the type of the indexes into a dictionary.
+type indexType struct {
+	parquet.Type
+	of *dictionaryType
+}
+
+func (t indexType) NewColumnBuffer(column, values int) parquet.ColumnBuffer {
+	t.of.buffer = &dictionaryBuffer{ColumnBuffer: t.Type.NewColumnBuffer(column, values)}
+	return t.of.buffer
+}
+
+// A dictionaryBuffer is the buffer of a column with a dictionary.
+type dictionaryBuffer struct {
+	parquet.ColumnBuffer // as many indexes as the longest page has had so far; those of this page are first
+	rows                 int
+
+	numbers []int32              // 1 + index of each small number; 0: unknown
+	texts   map[string]textIndex // of some texts
+	last    textIndex            // of the row before, if there are texts
+	next    []int64              // numbers that WriteValues writes next, instead of its values
+}
+
+// A textIndex is the index of a text.
+type textIndex struct {
+	text  string
+	index int32
+}
+
+// maxSmall is the number of small numbers, and so the maximum length of dictionaryBuffer.numbers.
+const maxSmall = 1 << 18
+
+// maxTexts is the maximum number of texts in dictionaryBuffer.texts.
+const maxTexts = 1 << 12
+
+// WriteValues adds rows.
+func (b *dictionaryBuffer) WriteValues(values []parquet.Value) (int, error) {
+	if len(values) == 0 {
+		return 0, nil
+	}
+	if b.next != nil {
+		numbers := b.next[:len(values)]
+		b.next = b.next[len(values):]
+		return len(values), writeNumbers(b, numbers)
+	}
+	indexes, err := b.begin(len(values), values[0])
+	if err != nil {
+		return 0, err
+	}
+	if values[0].Kind() == parquet.Int32 {
+		for i := range values {
+			indexes[i] = b.ofNumber(values[i].Int32())
+		}
+		return len(values), nil
+	}
+	for i := range values {
+		text := values[i].ByteArray()
+		indexes[i] = b.ofText(unsafe.String(unsafe.SliceData(text), len(text)))
+	}
+	return len(values), nil
+}
+
+// writeNumbers adds rows with numbers to the open page. It does not begin another page.
+func writeNumbers[T int16 | int32 | int64](b *dictionaryBuffer, values []T) error {
+	if len(values) == 0 {
+		return nil
+	}
+	indexes, err := b.begin(len(values), parquet.Int32Value(int32(values[0])))
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		indexes[i] = b.ofNumber(int32(v))
+	}
+	return nil
+}
+
+// writeTexts adds rows from..to of a column of texts to the open page. It does not begin another page.
+func (b *dictionaryBuffer) writeTexts(texts *array.String, from, to int) error {
+	if from == to {
+		return nil
+	}
+	indexes, err := b.begin(to-from, textValue(texts.Value(from)))
+	if err != nil {
+		return err
+	}
+	for i := range indexes {
+		indexes[i] = b.ofText(texts.Value(from + i))
+	}
+	return nil
+}
+
+// begin makes room for more rows, of which the first has a value. It returns the places of their indexes.
+func (b *dictionaryBuffer) begin(rows int, first parquet.Value) ([]int32, error) {
+	if b.Dictionary().Len() == 0 { // a new row group
+		clear(b.numbers)
+		clear(b.texts)
+		b.last = textIndex{index: -1}
+		b.insert(first)
+	}
+	from := b.rows
+	b.rows += rows
+	more := b.rows - b.ColumnBuffer.Len()
+	if more > 0 {
+		some := slices.Repeat([]parquet.Value{b.Dictionary().Index(0)}, more)
+		if _, err := b.ColumnBuffer.WriteValues(some); err != nil {
+			return nil, err
+		}
+	}
+	page := b.ColumnBuffer.Page().Data()
+	return page.Int32()[from:b.rows], nil
+}
+
+// ofNumber returns the index of a number.
+func (b *dictionaryBuffer) ofNumber(n int32) int32 {
+	if uint32(n) < uint32(len(b.numbers)) && b.numbers[n] > 0 {
+		return b.numbers[n] - 1
+	}
+	index := b.insert(parquet.Int32Value(n))
+	if n < 0 || n >= maxSmall {
+		return index
+	}
+	if int(n) >= len(b.numbers) {
+		b.numbers = append(b.numbers, make([]int32, max(256, min(2*int(n), maxSmall))-len(b.numbers))...)
+	}
+	b.numbers[n] = index + 1
+	return index
+}
+
+// ofText returns the index of a text.
+func (b *dictionaryBuffer) ofText(text string) int32 {
+	if b.last.index >= 0 && text == b.last.text {
+		return b.last.index
+	}
+	found, known := b.texts[text]
+	if !known {
+		found = textIndex{strings.Clone(text), b.insert(textValue(text))}
+		if b.texts == nil {
+			b.texts = map[string]textIndex{}
+		}
+		if len(b.texts) < maxTexts {
+			b.texts[found.text] = found
+		}
+	}
+	b.last = found
+	return found.index
+}
+
+// insert returns the index of a value, which the dictionary may have already.
+func (b *dictionaryBuffer) insert(value parquet.Value) int32 {
+	var index [1]int32
+	b.Dictionary().Insert(index[:], []parquet.Value{value})
+	return index[0]
+}
+
+// textValue returns a text as a value, which uses its memory.
+func textValue(text string) parquet.Value {
+	return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text)))
+}
+
+// Len returns the number of rows of the open page.
+func (b *dictionaryBuffer) Len() int { return b.rows }
+
+// Size returns the size of the open page in bytes.
+func (b *dictionaryBuffer) Size() int64 { return 4 * int64(b.rows) }
+
+// Reset removes all rows.
+func (b *dictionaryBuffer) Reset() { b.rows = 0 }
+
+// Page returns the open page.
+func (b *dictionaryBuffer) Page() parquet.Page {
+	return b.ColumnBuffer.Page().Slice(0, int64(b.rows))
+}
