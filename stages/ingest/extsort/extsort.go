@@ -5,7 +5,9 @@
 //	             └───────────────────────────────────────────────► Each: merge of all runs
 //
 // Rows are structs of fixed size. They have no pointers, so a run is a copy of their memory. Only the process
-// that wrote the file reads it.
+// that wrote the file reads it. Rows in memory are not moved: their keys are sorted together with their
+// places. If keys are hashes, rows are stored in parts by the highest bits of the hash, and the rows of a
+// part fit into the caches of a processor.
 package extsort
 
 import (
@@ -27,6 +29,10 @@ import (
 type Order[T any] struct {
 	Key     func(row *T) uint64
 	Compare func(a, b *T) int
+	Hashed  bool // keys are hashes, which use all 64 bits
+	// Second is a key of rows with equal keys, in the order of Compare. Nil: there is none. It makes sorts with
+	// many equal keys faster.
+	Second func(row *T) uint64
 }
 
 // A Sorter collects rows and returns them in order. It is used by one goroutine at a time. The caller closes
@@ -34,16 +40,24 @@ type Order[T any] struct {
 type Sorter[T any] struct {
 	order Order[T]
 	dir   string
-	limit int     // rows in memory
-	rows  [][]T   // blocks of blockRows rows, except for the last one
-	held  int     // rows in memory now
-	keys  []place // of rows, sorted; empty: rows were added since
+	limit int       // rows in memory
+	parts []part[T] // of the rows in memory, in the order of keys
+	held  int       // rows in memory now
+	added T         // the last row
 	file  *os.File
 	runs  []run
 	n     int64
 }
 
-// A place is the key of a row and where the row is.
+// A part of the rows in memory.
+type part[T any] struct {
+	blocks    [][]T // of 1<<blockBits rows, except for the last one
+	blockBits int
+	held      int
+	places    []place // of the rows, sorted; if there are fewer places than rows, rows were added since
+}
+
+// A place is a key of a row and where the row is in its part.
 type place struct {
 	key uint64
 	at  uint32
@@ -55,6 +69,9 @@ type run struct{ from, to int64 }
 // leastRows is the minimum number of rows that a Sorter holds.
 const leastRows = 1024
 
+// hashBits is the number of bits of a hash that determine its part.
+const hashBits = 8
+
 // New returns a Sorter that holds about memoryBytes of rows and writes others to a file in dir. It panics if
 // rows have pointers.
 func New[T any](dir string, memoryBytes int64, order Order[T]) *Sorter[T] {
@@ -63,7 +80,18 @@ func New[T any](dir string, memoryBytes int64, order Order[T]) *Sorter[T] {
 	}
 	rowBytes := int64(unsafe.Sizeof(*new(T)) + unsafe.Sizeof(place{}))
 	limit := min(max(leastRows, memoryBytes/rowBytes), 1<<31)
-	return &Sorter[T]{order: order, dir: dir, limit: int(limit)}
+	s := &Sorter[T]{order: order, dir: dir, limit: int(limit)}
+	parts := 1
+	blockBits := 13
+	if order.Hashed {
+		parts = 1 << hashBits
+		blockBits = 8
+	}
+	s.parts = make([]part[T], parts)
+	for i := range s.parts {
+		s.parts[i].blockBits = blockBits
+	}
+	return s
 }
 
 func hasPointers(t reflect.Type) bool {
@@ -92,43 +120,80 @@ func (s *Sorter[T]) Add(row T) error {
 			return err
 		}
 	}
-	block := s.held / blockRows
-	if block == len(s.rows) {
-		var rows []T
-		if block > 0 {
-			rows = make([]T, 0, blockRows)
-		}
-		s.rows = append(s.rows, rows)
+	p := &s.parts[0]
+	if s.order.Hashed {
+		s.added = row
+		p = &s.parts[s.order.Key(&s.added)>>(64-hashBits)]
 	}
-	s.rows[block] = append(s.rows[block], row)
+	p.add(row)
 	s.held++
 	s.n++
 	return nil
 }
 
-// blockRows is the number of rows of a block. Only the first block is copied when it grows.
-const blockRows = 1 << 13
-
-// row returns a row in memory.
-func (s *Sorter[T]) row(at uint32) *T { return &s.rows[at/blockRows][at%blockRows] }
-
-// sort sorts the places of the rows in memory.
-func (s *Sorter[T]) sort() {
-	s.keys = slices.Grow(s.keys[:0], s.held)[:s.held]
-	for i := range s.keys {
-		s.keys[i] = place{s.order.Key(s.row(uint32(i))), uint32(i)}
+// add adds a row. Only the first block is copied when it grows.
+func (p *part[T]) add(row T) {
+	block := p.held >> p.blockBits
+	if block == len(p.blocks) {
+		var rows []T
+		if block > 0 {
+			rows = make([]T, 0, 1<<p.blockBits)
+		}
+		p.blocks = append(p.blocks, rows)
 	}
-	s.sortPlaces(s.keys)
+	p.blocks[block] = append(p.blocks[block], row)
+	p.held++
 }
+
+// row returns a row.
+func (p *part[T]) row(at uint32) *T { return &p.blocks[at>>p.blockBits][at&(1<<p.blockBits-1)] }
+
+// sort sorts the places of the rows.
+func (p *part[T]) sort(order *Order[T]) {
+	if len(p.places) == p.held {
+		return
+	}
+	p.places = slices.Grow(p.places[:0], p.held)[:p.held]
+	for i := range p.places {
+		p.places[i] = place{order.Key(p.row(uint32(i))), uint32(i)}
+	}
+	p.sortPlaces(order, p.places, firstKeys)
+}
+
+// reset removes the rows, and keeps their memory for others.
+func (p *part[T]) reset() {
+	for i := range p.blocks {
+		p.blocks[i] = p.blocks[i][:0]
+	}
+	p.places = p.places[:0]
+	p.held = 0
+}
+
+// whichKeys says which keys places have.
+type whichKeys int
+
+const (
+	firstKeys whichKeys = iota
+	secondKeys
+)
 
 // fewPlaces is the maximum number of places that are sorted by comparisons only.
 const fewPlaces = 128
 
 // sortPlaces sorts places. More places are first divided, in place, into 256 ranges of their keys ("American
 // flag sort", McIlroy et al., "Engineering radix sort", 1993).
-func (s *Sorter[T]) sortPlaces(places []place) {
+func (p *part[T]) sortPlaces(order *Order[T], places []place, keys whichKeys) {
+	compare := func(a, b place) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return order.Compare(p.row(a.at), p.row(b.at))
+	}
 	if len(places) <= fewPlaces {
-		s.comparePlaces(places)
+		slices.SortFunc(places, compare)
+		return
+	}
+	if slices.IsSortedFunc(places, compare) {
 		return
 	}
 	lo := places[0].key
@@ -137,8 +202,15 @@ func (s *Sorter[T]) sortPlaces(places []place) {
 		lo = min(lo, places[i].key)
 		hi = max(hi, places[i].key)
 	}
+	if lo == hi && (keys == secondKeys || order.Second == nil) {
+		slices.SortFunc(places, compare)
+		return
+	}
 	if lo == hi {
-		s.comparePlaces(places)
+		for i := range places {
+			places[i].key = order.Second(p.row(places[i].at))
+		}
+		p.sortPlaces(order, places, secondKeys)
 		return
 	}
 	shift := max(8, bits.Len64(hi-lo)) - 8
@@ -161,19 +233,9 @@ func (s *Sorter[T]) sortPlaces(places []place) {
 	}
 	from := 0
 	for _, end := range ends {
-		s.sortPlaces(places[from:end])
+		p.sortPlaces(order, places[from:end], keys)
 		from = end
 	}
-}
-
-// comparePlaces sorts places by comparisons.
-func (s *Sorter[T]) comparePlaces(places []place) {
-	slices.SortFunc(places, func(a, b place) int {
-		if a.key != b.key {
-			return cmp.Compare(a.key, b.key)
-		}
-		return s.order.Compare(s.row(a.at), s.row(b.at))
-	})
 }
 
 // spill writes the rows in memory as a run.
@@ -183,27 +245,30 @@ func (s *Sorter[T]) spill() (err error) {
 			return err
 		}
 	}
-	s.sort()
 	from := int64(0)
 	if len(s.runs) > 0 {
 		from = s.runs[len(s.runs)-1].to
 	}
 	buffer := make([]T, 0, bufferRows[T]())
-	for part := range slices.Chunk(s.keys, cap(buffer)) {
-		buffer = buffer[:0]
-		for _, p := range part {
-			buffer = append(buffer, *s.row(p.at))
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.sort(&s.order)
+		for _, place := range p.places {
+			if len(buffer) == cap(buffer) {
+				if _, err := s.file.Write(bytesOf(buffer)); err != nil {
+					return err
+				}
+				buffer = buffer[:0]
+			}
+			buffer = append(buffer, *p.row(place.at))
 		}
-		if _, err := s.file.Write(bytesOf(buffer)); err != nil {
-			return err
-		}
+		p.reset()
+	}
+	if _, err := s.file.Write(bytesOf(buffer)); err != nil {
+		return err
 	}
 	s.runs = append(s.runs, run{from, from + int64(s.held)})
-	for i := range s.rows {
-		s.rows[i] = s.rows[i][:0]
-	}
 	s.held = 0
-	s.keys = s.keys[:0]
 	return nil
 }
 
@@ -228,12 +293,13 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 	if len(s.runs) > 0 {
 		return s.eachOfRuns(checked)
 	}
-	if len(s.keys) != s.held {
-		s.sort()
-	}
-	for _, p := range s.keys {
-		if err := checked(s.row(p.at)); err != nil {
-			return err
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.sort(&s.order)
+		for _, place := range p.places {
+			if err := checked(p.row(place.at)); err != nil {
+				return err
+			}
 		}
 	}
 	return ctx.Err()
@@ -269,8 +335,7 @@ func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
 		if err := s.spill(); err != nil {
 			return err
 		}
-		s.rows = nil
-		s.keys = nil
+		clear(s.parts)
 	}
 	merge := &merge[T]{order: s.order}
 	for _, r := range s.runs {
@@ -300,9 +365,8 @@ func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
 
 // Close removes the rows and the file.
 func (s *Sorter[T]) Close() error {
-	s.rows = nil
+	clear(s.parts)
 	s.held = 0
-	s.keys = nil
 	s.runs = nil
 	if s.file == nil {
 		return nil

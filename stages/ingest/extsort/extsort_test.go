@@ -89,29 +89,46 @@ func TestSorterSortsKeysOfAnyDistribution(t *testing.T) {
 		"clusters": func(s *rng.Stream) uint64 { return uint64(s.IntN(2))<<63 | uint64(s.IntN(1000)) },
 		"times":    func(s *rng.Stream) uint64 { return 1769817600e9 + uint64(s.IntN(3600))*1e9 },
 	} {
-		s := New(t.TempDir(), 1<<20, byBoth)
-		random := rng.New(1, rng.Start)
-		const n = 30_000
-		for i := range n {
-			if err := s.Add(pair{key(&random), int32(n - i)}); err != nil {
-				t.Fatal(err)
-			}
+		checkOrder(t, name, byBoth, 1<<20, key)
+		checkOrder(t, name+", in parts", hashed, 1<<20, key)
+		checkOrder(t, name+", in parts and runs", hashed, 100<<10, key)
+		checkOrder(t, name+", by two keys", bySecond, 1<<20, key)
+	}
+}
+
+// hashed and bySecond give the order of byBoth.
+var (
+	hashed   = Order[pair]{Key: byBoth.Key, Compare: byBoth.Compare, Hashed: true}
+	bySecond = Order[pair]{
+		Key: byBoth.Key, Compare: byBoth.Compare, Second: func(p *pair) uint64 { return uint64(p.value) / 8 },
+	}
+)
+
+// checkOrder sorts rows with random keys.
+func checkOrder(t *testing.T, name string, order Order[pair], memory int64, key func(s *rng.Stream) uint64) {
+	t.Helper()
+	s := New(t.TempDir(), memory, order)
+	random := rng.New(1, rng.Start)
+	const n = 30_000
+	for i := range n {
+		if err := s.Add(pair{key(&random), int32(n - i)}); err != nil {
+			t.Fatal(err)
 		}
-		var last pair
-		rows := 0
-		err := s.Each(t.Context(), func(p *pair) error {
-			if rows > 0 && (p.key < last.key || p.key == last.key && p.value <= last.value) {
-				t.Fatalf("%s: %v after %v", name, *p, last)
-			}
-			last = *p
-			rows++
-			return nil
-		})
-		if err != nil || rows != n {
-			t.Errorf("%s: %d rows, %v", name, rows, err)
+	}
+	var last pair
+	rows := 0
+	err := s.Each(t.Context(), func(p *pair) error {
+		if rows > 0 && (p.key < last.key || p.key == last.key && p.value <= last.value) {
+			t.Fatalf("%s: %v after %v", name, *p, last)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		last = *p
+		rows++
+		return nil
+	})
+	if err != nil || rows != n {
+		t.Errorf("%s: %d rows, %v", name, rows, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
