@@ -48,16 +48,21 @@ func bools(values []bool) arrow.Array {
 	return b.NewArray()
 }
 
-// orNull returns a column of the values, in which negative values are null. It copies them.
-func orNull(values []int16) arrow.Array {
-	b := array.NewInt16Builder(memory.DefaultAllocator)
-	defer b.Release()
-	known := make([]bool, len(values))
+// orNull returns a column of the values, in which negative values are null. The column uses their memory.
+func orNull[T int16 | int32 | int64](values []T) arrow.Array {
+	known := make([]byte, (len(values)+7)/8)
+	nulls := 0
 	for i, v := range values {
-		known[i] = v >= 0
+		if v < 0 {
+			nulls++
+			continue
+		}
+		known[i/8] |= 1 << (i % 8)
 	}
-	b.AppendValues(values, known)
-	return b.NewArray()
+	buffers := []*memory.Buffer{memory.NewBufferBytes(known), memory.NewBufferBytes(arrow.GetBytes(values))}
+	data := array.NewData(arrow.GetDataType[T](), len(values), buffers, nil, nulls, 0)
+	defer data.Release()
+	return array.MakeFromData(data)
 }
 
 // ofBytes returns a column of variable-width values. Value i is items[ends[i]:ends[i+1]].

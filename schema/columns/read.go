@@ -152,7 +152,7 @@ const writeRows = 4_096
 //	LinkID int32 `col:"link_id"`
 //
 // Fields have the types of the columns: int16, int32, int64, float64, string, bool, []float64 for lists, and
-// Item for byte strings. Columns that can be null must be int16; negative values are null. Any number of
+// Item for byte strings. Columns that can be null must be integers; negative values are null. Any number of
 // goroutines may use a Table.
 type Table[T any] struct {
 	table   schema.Table
@@ -177,7 +177,7 @@ func TableOf[T any](t schema.Table) *Table[T] {
 	fields := fieldsOf(reflect.TypeFor[T]())
 	for _, c := range t.Columns {
 		at := slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Tag.Get("col") == c.Name })
-		if at < 0 || fields[at].Type != fieldTypes[c.Type.ID()] || c.Nullable && c.Type.ID() != arrow.INT16 {
+		if at < 0 || fields[at].Type != fieldTypes[c.Type.ID()] || c.Nullable && !arrow.IsInteger(c.Type.ID()) {
 			panic(fmt.Sprintf("columns: %T has no field for %s.%s, %s", *new(T), t.Name, c.Name, c.Type))
 		}
 		r.offsets = append(r.offsets, fields[at].Offset)
@@ -252,14 +252,11 @@ func (t *Table[T]) record(buffers []buffer, rows []T, places []int32, items *Are
 func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
 	switch c.Type.ID() {
 	case arrow.INT16:
-		if c.Nullable {
-			return orNull(gather[int16](f, b))
-		}
-		return Of(gather[int16](f, b))
+		return ofIntegers(gather[int16](f, b), c)
 	case arrow.INT32:
-		return Of(gather[int32](f, b))
+		return ofIntegers(gather[int32](f, b), c)
 	case arrow.INT64:
-		return Of(gather[int64](f, b))
+		return ofIntegers(gather[int64](f, b), c)
 	case arrow.FLOAT64:
 		return Of(gather[float64](f, b))
 	case arrow.BOOL:
@@ -288,6 +285,13 @@ func (f fieldOf) column(b *buffer, c schema.Column, items *Arena) arrow.Array {
 		return lists.NewArray()
 	}
 	return ofBytes(c.Type, b.ends, b.items)
+}
+
+func ofIntegers[T int16 | int32 | int64](values []T, c schema.Column) arrow.Array {
+	if c.Nullable {
+		return orNull(values)
+	}
+	return Of(values)
 }
 
 // at returns the field of row i of those to write.

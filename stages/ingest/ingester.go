@@ -36,6 +36,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/stages/ingest/connections"
 	"parsimon/stages/topology"
 )
 
@@ -43,18 +44,24 @@ import (
 // It is used by one goroutine at a time. The caller closes it.
 type Ingester struct {
 	duck
-	db    *sql.DB
-	o     Options
-	net   *topology.Network
-	book  *addressBook
-	notes []note
+	db        *sql.DB
+	o         Options
+	net       *topology.Network
+	book      *addressBook
+	notes     []note
+	collector *connections.Collector // of the records of RegularFile
 }
 
 // NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir
 // after Close. Errors name the table and the row.
 func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingester, err error) {
 	in := &Ingester{o: o, net: n, book: newAddressBook(n, o.Domains)}
-	in.o.IdleNS, in.o.GapSigma = cmp.Or(o.IdleNS, DefaultIdleNS), cmp.Or(o.GapSigma, DefaultGapSigma)
+	in.o.IdleNS = cmp.Or(o.IdleNS, DefaultIdleNS)
+	in.o.GapSigma = cmp.Or(o.GapSigma, DefaultGapSigma)
+	in.collector = connections.NewCollector(connections.Settings{
+		Network: n, Seed: o.Seed, GapSigma: in.o.GapSigma, IdleNS: in.o.IdleNS, TmpDir: o.TmpDir,
+		MemoryBytes: o.MemoryBytes,
+	})
 	if in.db, in.duck, err = connect(ctx, in.limits("duckdb")); err != nil {
 		return nil, err
 	}
@@ -214,7 +221,9 @@ func openEnd(file string) string {
 }
 
 // Close closes DuckDB. The files that were written are kept.
-func (in *Ingester) Close() error { return errors.Join(in.conn.Close(), in.db.Close()) }
+func (in *Ingester) Close() error { return errors.Join(in.collector.Close(), in.closeDuckDB()) }
+
+func (in *Ingester) closeDuckDB() error { return errors.Join(in.conn.Close(), in.db.Close()) }
 
 // A duck is a connection to DuckDB, with its temporary tables.
 type duck struct{ conn *sql.Conn }

@@ -75,7 +75,7 @@ type Correction struct {
 // Merge makes flows from records, in start order.
 //
 // If each row of the sources is a flow, flows keep their ids, or are numbered by source and row. Rows with
-// repeated ids are rejected. Records of flow logs are merged (connections.Merge).
+// repeated ids are rejected. Records of flow logs are merged (connections.Collector). Merge is called once.
 func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, out Tables) (stats MergeStats,
 	err error) {
 	m := &merging{Ingester: in, sources: sources, stats: &stats}
@@ -288,10 +288,7 @@ func (m *merging) flowLogs(ctx context.Context, out Tables) error {
 		open := func() schema.Batches { return m.o.Open(schema.Records, s.RecordsFile) }
 		return connections.Source{N: s.N, Open: open}
 	})
-	r, err := connections.Merge(ctx, connections.Settings{
-		Network: m.net, Seed: m.o.Seed, GapSigma: m.o.GapSigma, IdleNS: m.o.IdleNS, TmpDir: m.o.TmpDir,
-		MemoryBytes: m.o.MemoryBytes,
-	}, sources, out.Flows, out.Intervals)
+	r, err := m.collector.Merge(ctx, sources, out.Flows, out.Intervals)
 	if err != nil {
 		return err
 	}

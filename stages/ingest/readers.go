@@ -47,6 +47,7 @@ func (in *Ingester) Readers(ctx context.Context, of []*Mapping, files int) (_ *R
 			return nil, err
 		}
 		reader.notes = nil // in has those of the tables
+		reader.collector = in.collector
 		r.All = append(r.All, reader)
 	}
 	return r, nil
@@ -58,7 +59,7 @@ func (r *Readers) Close() (err error) {
 		return nil
 	}
 	for _, in := range r.All {
-		err = errors.Join(err, in.Close())
+		err = errors.Join(err, in.closeDuckDB())
 	}
 	return err
 }

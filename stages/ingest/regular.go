@@ -520,6 +520,3 @@ func (b *addressBook) labelsOf(number, port int32) (labels []label, rank int64) 
 	}
 	return labels, rank
 }
-
-// trimSpaces removes spaces as DuckDB's trim does.
-func trimSpaces(text []byte) string { return strings.Trim(string(text), " ") }

@@ -304,23 +304,6 @@ func TestRegularRowsEqualThoseOfSQL(t *testing.T) {
 	}
 }
 
-// The columns of a batch of records are appended by their place in the table.
-func TestPlacesOfRecordColumns(t *testing.T) {
-	for name, at := range map[string]int{
-		"source": atSource, "row": atRow, "reverse": atReverse, "flow_id": atFlowID, "src": atSrc, "dst": atDst,
-		"protocol": atProtocol, "src_port": atSrcPort, "dst_port": atDstPort, "observer": atObserver,
-		"size_bytes": atBytes, "start_ns": atStart, "end_ns": atEnd, "resolution_ns": atResolution,
-		"samples": atSamples, "packets": atPackets, "service": atService, "vnet": atVNet, "dscp": atDSCP,
-	} {
-		if schema.Records.Index(name) != at {
-			t.Errorf("%s is column %d, want %d", name, schema.Records.Index(name), at)
-		}
-	}
-	if len(schema.Records.Columns) != atDSCP+1 {
-		t.Error(len(schema.Records.Columns), "columns")
-	}
-}
-
 // The fixtures of all formats, and damaged copies of them, give equal results by both ways. By default one
 // fixture of each format is damaged.
 func TestRegularFixtures(t *testing.T) {

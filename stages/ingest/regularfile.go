@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zeebo/xxh3"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
+	"parsimon/stages/ingest/connections"
 	"parsimon/stages/ingest/extsort"
 	"parsimon/stages/ingest/flatjson"
 )
@@ -35,7 +36,7 @@ type FileTables struct{ Records, Rejects schema.Sink }
 // records, rejects, counts and remarks, but writes records and rejects to out. Regular rows, in which all
 // numbers and times are plain, are read and judged without SQL. Other rows are staged and judged as by File.
 // It reports false if the file or most of its rows are not regular: the caller then discards out and calls
-// File.
+// File. Merge needs not read the records of a flow log again.
 func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n int32,
 	out FileTables) (stats FileStats, regular bool, err error) {
 	notes := len(in.notes)
@@ -48,13 +49,15 @@ func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n 
 	if err != nil {
 		return stats, true, cmp.Or(ctx.Err(), inFile(file, err))
 	}
+	if rows.out.collected != nil {
+		rows.out.collected.Keep()
+	}
 	return stats, true, nil
 }
 
 func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStats, err error) {
 	rows := w.regular
 	defer func() { err = errors.Join(err, rows.hashes.Close(), rows.rejects.close()) }()
-	defer rows.b.Release()
 	if err := in.makeDir(&w); err != nil {
 		return stats, err
 	}
@@ -63,7 +66,8 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	if w.src, err = in.stageText(ctx, w); err != nil {
 		return stats, err
 	}
-	if err := rows.flush(); err != nil {
+	rows.endDay()
+	if err := rows.out.flush(); err != nil {
 		return stats, err
 	}
 	if err := in.process(ctx, w, &stats); err != nil {
@@ -71,7 +75,7 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	}
 	stats.Records += rows.n
 	if stats.RecordsFile != "" {
-		err = columns.ForEach(in.o.Open(schema.Records, stats.RecordsFile), rows.out.Records.Write)
+		err = columns.ForEach(in.o.Open(schema.Records, stats.RecordsFile), rows.out.Write)
 		err = errors.Join(err, os.Remove(stats.RecordsFile))
 	}
 	stats.RecordsFile = ""
@@ -85,13 +89,12 @@ type regularRows struct {
 	m       *Mapping
 	format  *regularFormat
 	source  int32
-	out     FileTables
+	out     regularOut
 	dir     string // of intermediate files
 	none    string // the text that stands for no value
 	times   timeParser
 	objects *flatjson.Reader // of JSON
 	hashes  *extsort.Sorter[rowHash]
-	b       *array.RecordBuilder // of records
 	rejects regularRejects
 	// addresses are those of rows; nil: they may be several nodes, or too many are remembered.
 	addresses map[string]*regularAddress
@@ -99,13 +102,14 @@ type regularRows struct {
 	regularSums
 }
 
-// regularLine is the layout of the last line, and its fields.
+// regularLine is the layout of the last line, its fields, and its record.
 type regularLine struct {
 	layout    regularLayout
 	layoutN   int  // number of the header; -1: none yet
 	separator byte // of fields
 	fields    [][]byte
 	observer  []byte
+	record    regularRecord
 }
 
 // regularSums has the values of a file's regular rows that its checks and remarks need.
@@ -142,14 +146,17 @@ type rowHash struct {
 var byHash = extsort.Order[rowHash]{
 	Key:     func(r *rowHash) uint64 { return r.hash },
 	Compare: func(*rowHash, *rowHash) int { return 0 },
+	Hashed:  true,
 }
 
 func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regularRows {
 	r := &regularRows{
-		Ingester: in, m: m, format: regularFormats[m.Name], source: n, out: out,
+		Ingester: in, m: m, format: regularFormats[m.Name], source: n,
 		addresses: map[string]*regularAddress{}, hashes: extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
-		b:           array.NewRecordBuilder(memory.DefaultAllocator, schema.Records.Arrow()),
-		regularLine: regularLine{layoutN: -1},
+		out: regularOut{FileTables: out, texts: knownTexts{}}, regularLine: regularLine{layoutN: -1},
+	}
+	if m.Records {
+		r.out.collected = in.collector.Read(n)
 	}
 	r.firstNS = math.MaxInt64
 	r.firstSeenNS = math.MaxInt64
@@ -267,30 +274,31 @@ func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
 		}
 		return true, r.reject(line, row, reason)
 	}
-	var record regularRecord
-	if !r.parse(&record) || !r.isUsual(&record) {
+	record := &r.record
+	*record = regularRecord{}
+	if !r.parse(record) || !r.isUsual(record) {
 		return false, r.checkShare(row)
 	}
-	reason = r.reason(&record)
-	if reason == "" && !r.isNear(&record) {
+	reason = r.reason(record)
+	if reason == "" && !r.isNear(record) {
 		return false, r.checkShare(row)
 	}
 	r.hasIDs = r.hasIDs || record.flowID != noNumber
-	if err := r.regularTimes.note(&record); err != nil {
+	if err := r.regularTimes.note(record); err != nil {
 		return false, err
 	}
 	if reason != "" {
 		return true, r.reject(line, row, reason)
 	}
-	r.label(&record)
-	if err := r.note(&record, line); err != nil {
+	r.label(record)
+	if err := r.note(record, line); err != nil {
 		return false, err
 	}
-	r.append(&record, row)
-	if r.b.Field(0).Len() < columns.BatchRows {
+	r.append(record, row)
+	if len(r.out.rows) < batchRows {
 		return true, nil
 	}
-	return true, r.flush()
+	return true, r.out.flush()
 }
 
 // value returns the text of a value, or an empty text.
@@ -348,8 +356,8 @@ func (r *regularRows) parseEnds(v *regularRecord) bool {
 	if !r.number(ofFlowID, &v.flowID) || v.flowID == noNumber && r.layout.at[ofFlowID] != nil {
 		return false
 	}
-	v.labels.service = trimSpaces(r.value(ofService))
-	v.labels.vnet = trimSpaces(r.value(ofVNet))
+	v.labels.service = r.out.texts.of(bytes.Trim(r.value(ofService), " "))
+	v.labels.vnet = r.out.texts.of(bytes.Trim(r.value(ofVNet), " "))
 	v.protocol = noNumber
 	text := r.value(ofProtocol)
 	if len(text) == 0 {
@@ -536,27 +544,44 @@ func (t *regularTimes) endDay() {
 	t.inDay = 0
 }
 
-// append appends a record to the batch.
+// A recordRow is a row of table records. Negative numbers are null in columns that can be null.
+type recordRow struct {
+	Source  int32 `col:"source"`
+	Row     int64 `col:"row"`
+	Reverse bool  `col:"reverse"`
+	FlowID  int64 `col:"flow_id"`
+	rowEnds
+	Observer     string `col:"observer"`
+	SizeBytes    int64  `col:"size_bytes"`
+	StartNS      int64  `col:"start_ns"`
+	EndNS        int64  `col:"end_ns"`
+	ResolutionNS int64  `col:"resolution_ns"`
+	Samples      int64  `col:"samples"`
+	Packets      int64  `col:"packets"`
+	rowLabels
+}
+
+// rowEnds are the columns of a connection.
+type rowEnds struct {
+	Src      int32 `col:"src"`
+	Dst      int32 `col:"dst"`
+	Protocol int16 `col:"protocol"`
+	SrcPort  int32 `col:"src_port"`
+	DstPort  int32 `col:"dst_port"`
+}
+
+// rowLabels are the columns that describe a flow.
+type rowLabels struct {
+	Service string `col:"service"`
+	VNet    string `col:"vnet"`
+	DSCP    int16  `col:"dscp"`
+}
+
+var recordTable = columns.TableOf[recordRow](schema.Records)
+
+// append appends a record to the rows that are written next.
 func (r *regularRows) append(v *regularRecord, row int64) {
-	b := r.b
-	i64 := func(i int, value int64) { b.Field(i).(*array.Int64Builder).Append(value) }
-	i32 := func(i int, value int32) { b.Field(i).(*array.Int32Builder).Append(value) }
-	text := func(i int, value string) { b.Field(i).(*array.StringBuilder).Append(value) }
-	i32(atSource, r.source)
-	i64(atRow, row)
-	b.Field(atReverse).(*array.BooleanBuilder).Append(false)
-	r.orNull(atFlowID, v.flowID)
-	i32(atSrc, v.src.node)
-	i32(atDst, v.dst.node)
-	r.orNull(atProtocol, v.protocol)
-	r.orNull(atSrcPort, v.srcPort)
-	r.orNull(atDstPort, v.dstPort)
-	b.Field(atObserver).(*array.StringBuilder).BinaryBuilder.Append(r.observer)
 	whole := v.bytes * v.rate
-	i64(atBytes, whole)
-	i64(atStart, v.start.ns)
-	i64(atEnd, v.end.ns)
-	i64(atResolution, v.start.resolutionNS)
 	samples := int64(0)
 	switch {
 	case v.rate > 1:
@@ -564,66 +589,66 @@ func (r *regularRows) append(v *regularRecord, row int64) {
 	case v.sampled:
 		samples = noNumber
 	}
-	r.orNull(atSamples, samples)
 	packets := int64(noNumber)
 	if v.packets > 0 && v.packets <= whole/v.rate {
 		packets = v.packets * v.rate
 	}
-	r.orNull(atPackets, packets)
-	text(atService, v.labels.service)
-	text(atVNet, v.labels.vnet)
-	r.orNull(atDSCP, v.dscp)
+	r.out.rows = append(r.out.rows, recordRow{
+		Source: r.source, Row: row, FlowID: v.flowID, Observer: r.out.texts.of(r.observer), SizeBytes: whole,
+		StartNS: v.start.ns, EndNS: v.end.ns, ResolutionNS: v.start.resolutionNS, Samples: samples,
+		Packets: packets,
+		rowEnds: rowEnds{
+			v.src.node, v.dst.node, int16(v.protocol), int32(v.srcPort), int32(v.dstPort),
+		},
+		rowLabels: rowLabels{v.labels.service, v.labels.vnet, int16(v.dscp)},
+	})
 }
 
-// orNull appends a number to a column of the batch, or null for noNumber.
-func (r *regularRows) orNull(at int, n int64) {
-	column := r.b.Field(at)
-	if n == noNumber {
-		column.AppendNull()
-		return
-	}
-	switch column := column.(type) {
-	case *array.Int16Builder:
-		column.Append(int16(n))
-	case *array.Int32Builder:
-		column.Append(int32(n))
-	case *array.Int64Builder:
-		column.Append(n)
-	}
+// regularOut is where the records of a file go.
+type regularOut struct {
+	FileTables
+	collected *connections.Reading // for the merge; nil: rows are flows
+	rows      []recordRow          // that are not written yet
+	texts     knownTexts           // of rows
 }
 
-// The places of the columns of table records.
-const (
-	atSource = iota
-	atRow
-	atReverse
-	atFlowID
-	atSrc
-	atDst
-	atProtocol
-	atSrcPort
-	atDstPort
-	atObserver
-	atBytes
-	atStart
-	atEnd
-	atResolution
-	atSamples
-	atPackets
-	atService
-	atVNet
-	atDSCP
-)
+// flush writes the rows.
+func (o *regularOut) flush() error {
+	err := recordTable.Write(o, o.rows)
+	o.rows = o.rows[:0]
+	return err
+}
 
-// flush writes the records of the batch.
-func (r *regularRows) flush() error {
-	r.endDay()
-	batch := r.b.NewRecord()
-	defer batch.Release()
-	if batch.NumRows() == 0 {
-		return nil
+// Write writes a batch of records. It implements schema.Sink.
+func (o *regularOut) Write(batch arrow.Record) error {
+	if o.collected != nil {
+		if err := o.collected.Write(batch); err != nil {
+			return err
+		}
 	}
-	return r.out.Records.Write(batch)
+	return o.Records.Write(batch)
+}
+
+// knownTexts are texts that need not be copied for each row that has them.
+type knownTexts map[string]string
+
+// maxKnownTexts is the maximum number of texts that are known at a time.
+const maxKnownTexts = 1 << 12
+
+// of returns a text.
+func (t knownTexts) of(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	known, ok := t[string(text)]
+	if !ok {
+		if len(t) == maxKnownTexts {
+			clear(t)
+		}
+		known = string(text)
+		t[known] = known
+	}
+	return known
 }
 
 // mayBeStuck reports whether more than half of the rows of a flow log may have the same start, although they

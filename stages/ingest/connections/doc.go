@@ -1,7 +1,8 @@
-// Package connections merges the records of flow logs into flows, and keeps when the log saw their bytes.
+// Package connections merges the records of flow logs into flows, and stores the times at which the log saw
+// their bytes.
 //
-//	records of all sources
-//	  │ sorted by connection and time                                     record.go
+//	records of all sources, as they are read                              collector.go, record.go
+//	  │ sorted by connection and time
 //	  ▼
 //	records of one connection ─► without repeated ones ─► parts without   merge.go
 //	  │                                                   idle times
@@ -12,8 +13,7 @@
 //	table flows                                         ▼ sorted by start
 //	                                           table workload_intervals
 //
-// Package connections merges the records of flow logs into flows, and stores the times at which the log saw
-// their bytes. The records of one flow are in memory.
+// The records of one flow are in memory.
 package connections
 
 import (

@@ -26,26 +26,52 @@ type chosen struct {
 	byStep   bool // each interval has those of the observer that counted the most in it
 }
 
-// An observation is what one observer saw of a flow.
+// An observation is what one observer saw of a flow or of an interval: the sum of its records of one class.
 type observation struct {
 	observer     int32
 	class        class
 	bytes        uint64
+	pairs        uint128 // of samples with themselves, if packets were sampled at a known rate
 	startNS      int64
 	resolutionNS int64
 }
 
-// observe returns what one observer saw of a flow: the sum of its records.
-func observe(records []record) observation {
-	o := observation{
-		observer: records[0].observer, class: records[0].class(), startNS: records[0].startNS,
-		resolutionNS: records[0].resolutionNS,
-	}
+// observers divides records by observer and class.
+type observers struct {
+	slots []slot // by observer and class
+	turn  int64  // number of the call of observe
+	seen  []observation
+}
+
+// A slot is the place of an observation in observers.seen, if it was set in this turn.
+type slot struct {
+	turn int64
+	at   int32
+}
+
+// observe returns what each observer saw. The records are in the order of their starts. The result is valid
+// until the next call.
+func (o *observers) observe(records []record) []observation {
+	o.turn++
+	o.seen = o.seen[:0]
 	for i := range records {
-		o.bytes = min(o.bytes+uint64(records[i].bytes), uint64(tooMany))
-		o.resolutionNS = min(o.resolutionNS, records[i].resolutionNS)
+		r := &records[i]
+		of := r.class()
+		s := &o.slots[classes*int(r.observer)+int(of)]
+		if s.turn != o.turn {
+			*s = slot{o.turn, int32(len(o.seen))}
+			o.seen = append(o.seen, observation{
+				observer: r.observer, class: of, startNS: r.startNS, resolutionNS: r.resolutionNS,
+			})
+		}
+		to := &o.seen[s.at]
+		to.bytes = min(to.bytes+uint64(r.bytes), uint64(tooMany))
+		to.resolutionNS = min(to.resolutionNS, r.resolutionNS)
+		if of == sampled {
+			to.pairs = to.pairs.plus(samplePairs(r))
+		}
 	}
-	return o
+	return o.seen
 }
 
 // flowOf merges the records of a flow. It has the size that its best observer counted. If all of them sampled
@@ -71,21 +97,22 @@ func (m *merging) flowOf(records []record) flow {
 	}
 	var most uint64
 	until := int64(math.MaxInt64)
-	observers := 0
-	for of := range m.observations(records) {
-		o := observe(of)
+	counting := 0
+	seen := m.observers.observe(records)
+	for i := range seen {
+		o := &seen[i]
 		until = min(until, o.startNS+o.resolutionNS)
 		if o.class == sampled {
 			continue
 		}
-		observers++
-		if best.observer < 0 || o.bytes > most || o.bytes == most && m.before(&o, best) {
+		counting++
+		if best.observer < 0 || o.bytes > most || o.bytes == most && m.before(o, best) {
 			most = o.bytes
 			best = chosen{observer: o.observer, class: o.class}
 		}
 	}
-	for of := range m.observations(records) {
-		o := observe(of)
+	for i := range seen {
+		o := &seen[i]
 		if o.startNS < until || o.startNS+o.resolutionNS == until {
 			f.startNS = max(f.startNS, o.startNS)
 		}
@@ -95,7 +122,7 @@ func (m *merging) flowOf(records []record) flow {
 	switch {
 	case best.observer < 0:
 		f.bytes = int64(max(1, min(float64(tooMany), math.Round(m.estimate(records)))))
-	case observers > 1:
+	case counting > 1:
 		moved := m.countedBySteps(records)
 		if 5*moved > 6*most {
 			most = min(moved, uint64(tooMany))
@@ -121,8 +148,7 @@ func (m *merging) before(a *observation, b chosen) bool {
 func (m *merging) countedBySteps(records []record) (sum uint64) {
 	for step := range m.steps(records) {
 		most := uint64(0)
-		for of := range m.observations(step) {
-			o := observe(of)
+		for _, o := range m.observers.observe(step) {
 			if o.class != sampled {
 				most = max(most, o.bytes)
 			}

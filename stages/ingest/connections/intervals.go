@@ -97,8 +97,7 @@ func (t *timeline) add(r *record, factor float64) {
 func (m *merging) addBest(step []record) {
 	best := chosen{observer: noValue}
 	most := uint64(0)
-	for of := range m.observations(step) {
-		o := observe(of)
+	for _, o := range m.observers.observe(step) {
 		if o.class != sampled && (best.observer < 0 || o.bytes > most || o.bytes == most && m.before(&o, best)) {
 			most = o.bytes
 			best = chosen{observer: o.observer, class: o.class}

@@ -7,32 +7,37 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/stages/ingest/extsort"
 	"parsimon/stages/workload"
 )
 
-// merging is one call of Merge.
+// merging is one call of Collector.Merge.
 type merging struct {
-	Settings
+	*Collector
 	result  Result
-	records *extsort.Sorter[record]
 	spans   *extsort.Sorter[span]
-	texts   struct{ observers, labels *texts }
-	noted   noted
 	draw    startDraw
 	sampled sampledSums
+	sources []int32 // numbers of the sources by reading
+	kept    []bool  // whether the records of a reading count
+	noted   noted   // of the records that count
 
 	samplerOf    map[[2]int32]int32 // by src and dst: the sampler that counts
 	places       places
 	redundancies map[racks]redundancy
 
-	group    []record // of one connection
-	scratch  []record // of one connection or interval, by observer
-	timeline timeline
+	group     []record // of one connection
+	observers observers
+	timeline  timeline
 }
 
-// Merge merges records into flows. It writes table flows in start order, and table workload_intervals.
+// Merge merges the records of sources into flows. It writes table flows in start order, and table
+// workload_intervals. It reads the sources that the Collector has not read. It is called once, after all
+// readings.
 //
 // Records of the same two hosts, protocol and ports are one flow until IdleNS pass without a packet. If
 // several observers saw the flow, the one that counted the most bytes of it applies. If all of them sampled
@@ -40,11 +45,11 @@ type merging struct {
 // with the resolution of the log, such as a second, or within the range that all observers agree on. It is
 // drawn within this range: the flows that a host starts in one second follow each other after log-normal
 // gaps, which are scaled to fill the second, in random order. Flows are numbered in start order.
-func Merge(ctx context.Context, s Settings, sources []Source, flows, intervals schema.Sink) (_ Result,
+func (c *Collector) Merge(ctx context.Context, sources []Source, flows, intervals schema.Sink) (_ Result,
 	err error) {
-	m := newMerging(s)
-	logged := extsort.New(s.TmpDir, s.MemoryBytes/4, byLoggedStart)
-	defer func() { err = errors.Join(err, m.records.Close(), logged.Close(), m.spans.Close()) }()
+	m := newMerging(c)
+	logged := extsort.New(c.TmpDir, c.MemoryBytes/4, byLoggedStart)
+	defer func() { err = errors.Join(err, c.records.Close(), logged.Close(), m.spans.Close()) }()
 	if err := m.read(ctx, sources); err != nil {
 		return m.result, err
 	}
@@ -57,7 +62,7 @@ func Merge(ctx context.Context, s Settings, sources []Source, flows, intervals s
 		return logged.Add(*f)
 	})
 	if err == nil {
-		err = m.records.Close()
+		err = c.records.Close()
 	}
 	if err == nil {
 		err = m.write(ctx, logged, flows, intervals)
@@ -65,27 +70,47 @@ func Merge(ctx context.Context, s Settings, sources []Source, flows, intervals s
 	return m.result, err
 }
 
-func newMerging(s Settings) *merging {
+func newMerging(c *Collector) *merging {
 	return &merging{
-		Settings: s,
-		result:   Result{Shared: map[[2]int32]int64{}},
-		records:  extsort.New(s.TmpDir, s.MemoryBytes/2, byConnection),
-		spans:    extsort.New(s.TmpDir, s.MemoryBytes/8, spansByFlow),
-		texts:    struct{ observers, labels *texts }{newTexts(), newTexts()},
-		noted:    noted{map[int64]uint128{}, map[int32]bool{}, map[int32]bool{}, 0},
-		draw:     startDraw{s.Seed, workload.NewLogNormal(1, s.GapSigma)},
+		Collector: c,
+		noted:     newNoted(),
+		result:    Result{Shared: map[[2]int32]int64{}},
+		spans:     extsort.New(c.TmpDir, c.MemoryBytes/8, spansByFlow),
+		draw:      startDraw{c.Seed, workload.NewLogNormal(1, c.GapSigma)},
 	}
 }
 
-// read reads the records, and computes the values that depend on all of them.
+// read reads the sources that were not read yet, and computes the values that depend on all records.
 func (m *merging) read(ctx context.Context, sources []Source) error {
-	m.noted.sources = len(sources)
+	known := map[int32]bool{}
+	for _, r := range m.readings {
+		known[r.source] = known[r.source] || r.kept
+	}
+	wanted := map[int32]bool{}
 	for _, source := range sources {
-		if err := m.readSource(ctx, source); err != nil {
+		wanted[source.N] = true
+		if known[source.N] {
+			continue
+		}
+		reading := m.Read(source.N)
+		err := columns.ForEach(source.Open(), func(batch arrow.Record) error {
+			return cmp.Or(ctx.Err(), reading.Write(batch))
+		}, recordColumns...)
+		if err != nil {
 			return err
 		}
+		reading.Keep()
 	}
-	m.result.IntervalNS = m.intervalNS()
+	for _, r := range m.readings {
+		m.sources = append(m.sources, r.source)
+		m.kept = append(m.kept, r.kept && wanted[r.source])
+		if m.kept[r.number] {
+			m.noted.add(&r.noted)
+		}
+	}
+	m.observers.slots = make([]slot, classes*len(m.texts.observers.all))
+	m.result.Records = m.noted.records
+	m.result.IntervalNS = m.noted.intervalNS()
 	if len(m.noted.samplers) > 1 {
 		if err := m.chooseSamplers(ctx); err != nil {
 			return err
@@ -112,11 +137,6 @@ func (m *merging) eachFlow(ctx context.Context, do func(f *flow, records []recor
 		}
 		return nil
 	})
-}
-
-var byConnection = extsort.Order[record]{
-	Key:     func(r *record) uint64 { return r.hash },
-	Compare: compareRecords,
 }
 
 // chooseSamplers chooses an observer for each pair of hosts, the one with the most bytes. Records of packets
@@ -158,7 +178,7 @@ func (m *merging) eachConnection(ctx context.Context, do func(records []record) 
 		if len(m.group) == 0 {
 			return nil
 		}
-		if m.noted.sources > 1 {
+		if len(m.sources) > 1 {
 			m.removeRepeated()
 		}
 		if m.samplerOf != nil {
@@ -174,6 +194,9 @@ func (m *merging) eachConnection(ctx context.Context, do func(records []record) 
 		return err
 	}
 	err := m.records.Each(ctx, func(r *record) error {
+		if !m.kept[r.reading] {
+			return nil
+		}
 		if len(m.group) > 0 && !m.group[0].sameConnection(r) {
 			if err := flush(); err != nil {
 				return err
@@ -204,7 +227,7 @@ func (m *merging) removeRepeated() {
 			most := 0
 			n := 0
 			for ; next < end && m.group[next].repeats(&m.group[at]); next++ {
-				if next == at || m.group[next].source != m.group[next-1].source {
+				if next == at || m.group[next].reading != m.group[next-1].reading {
 					n = 0
 				}
 				n++
@@ -225,7 +248,7 @@ func (m *merging) countShared(records []record) {
 	}
 	of := make([]int32, len(records))
 	for i := range records {
-		of[i] = records[i].source
+		of[i] = m.sources[records[i].reading]
 	}
 	slices.Sort(of)
 	for i := range of {
@@ -272,45 +295,12 @@ func (m *merging) steps(records []record) iter.Seq[[]record] {
 	}
 }
 
-// observations divides records into those of each observer and class. The records are copies in the order of
-// their starts, valid until the next call.
-func (m *merging) observations(records []record) iter.Seq[[]record] {
-	of := records
-	same := func(a, b *record) bool { return a.observer == b.observer && a.class() == b.class() }
-	if slices.ContainsFunc(records, func(r record) bool { return !same(&r, &records[0]) }) {
-		m.scratch = append(m.scratch[:0], records...)
-		of = m.scratch
-		slices.SortStableFunc(of, func(a, b record) int {
-			return cmp.Or(cmp.Compare(a.observer, b.observer), cmp.Compare(a.class(), b.class()))
-		})
-	}
-	return func(yield func([]record) bool) {
-		for at := 0; at < len(of); {
-			end := at + 1
-			for end < len(of) && same(&of[end], &of[at]) {
-				end++
-			}
-			if !yield(of[at:end]) {
-				return
-			}
-			at = end
-		}
-	}
-}
-
 // seenIn returns what exporters sampled of a connection in one interval.
 func (m *merging) seenIn(step []record) (s seen) {
-	for of := range m.observations(step) {
-		if of[0].class() != sampled {
-			continue
+	for _, o := range m.observers.observe(step) {
+		if o.class == sampled {
+			s.add(o.bytes, o.pairs)
 		}
-		bytes := uint64(0)
-		pairs := uint128{}
-		for i := range of {
-			bytes = min(bytes+uint64(of[i].bytes), uint64(tooMany))
-			pairs = pairs.plus(samplePairs(&of[i]))
-		}
-		s.add(bytes, pairs)
 	}
 	return s
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -81,12 +80,22 @@ type merged struct {
 // mergeAll merges records, in little memory.
 func mergeAll(t *testing.T, sources ...Source) merged {
 	t.Helper()
-	var flows, intervals keep
-	s := Settings{
+	return mergeFrom(t, smallCollector(t), sources)
+}
+
+// smallCollector returns a Collector with little memory.
+func smallCollector(t *testing.T) *Collector {
+	return NewCollector(Settings{
 		Network: topologytest.SmallNetwork(t), Seed: 1, GapSigma: 1, IdleNS: 60e9, TmpDir: t.TempDir(),
 		MemoryBytes: 1 << 10,
-	}
-	result, err := Merge(t.Context(), s, sources, &flows, &intervals)
+	})
+}
+
+// mergeFrom merges records, some of which a Collector may have.
+func mergeFrom(t *testing.T, c *Collector, sources []Source) merged {
+	t.Helper()
+	var flows, intervals keep
+	result, err := c.Merge(t.Context(), sources, &flows, &intervals)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,10 +106,10 @@ func mergeAll(t *testing.T, sources ...Source) merged {
 		m.srcs = append(m.srcs, columns.Int32s(batch, "src")...)
 	}
 	for _, batch := range intervals.rows {
-		packets := columns.Named(batch, "packets").(*array.Int64)
+		packets := nullable64(batch, "packets")
 		for i := range int(batch.NumRows()) {
 			m.spans = append(m.spans, span{columns.Int64s(batch, "flow_id")[i], columns.Int64s(batch, "start_ns")[i],
-				columns.Int64s(batch, "end_ns")[i], columns.Int64s(batch, "bytes")[i], orNull(packets, i, noValue)})
+				columns.Int64s(batch, "end_ns")[i], columns.Int64s(batch, "bytes")[i], packets.at(i)})
 		}
 	}
 	m.check(t)

@@ -2,12 +2,10 @@ package connections
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -19,10 +17,9 @@ import (
 // A record is a row of table records. Values that can be null have a number that stands for null: the largest
 // one if nulls are last in the order of flows, else -1.
 type record struct {
-	hash uint64 // of the connection
 	connection
 	protocolAndDSCP
-	source                  int32
+	reading                 int32 // number of the Reading
 	startNS, endNS          int64
 	resolutionNS            int64
 	bytes, packets, samples int64
@@ -51,6 +48,7 @@ const (
 	counted class = iota
 	sampled
 	sampledUnknown
+	classes = iota
 )
 
 func (r *record) class() class {
@@ -69,7 +67,7 @@ func compareConnections(a, b *connection, aProtocol, bProtocol int16) int {
 }
 
 func (r *record) sameConnection(o *record) bool {
-	return r.hash == o.hash && r.connection == o.connection && r.protocol == o.protocol
+	return r.connection == o.connection && r.protocol == o.protocol
 }
 
 // sameTime reports whether a record can be a correction of another one: both have the same connection,
@@ -80,33 +78,15 @@ func (r *record) sameTime(o *record) bool {
 
 // repeats reports whether a record has the same content as another one.
 func (r *record) repeats(o *record) bool {
-	return r.sameTime(o) && compareContents(r, o) == 0
+	return r.sameTime(o) && r.bytes == o.bytes && r.resolutionNS == o.resolutionNS &&
+		r.samples == o.samples && r.service == o.service && r.vnet == o.vnet && r.dscp == o.dscp
 }
 
-// compareContents compares the other columns of records with the same connection, observer and times.
-func compareContents(a, b *record) int {
-	return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.resolutionNS, b.resolutionNS),
-		cmp.Compare(a.samples, b.samples), cmp.Compare(a.service, b.service), cmp.Compare(a.vnet, b.vnet),
-		cmp.Compare(a.dscp, b.dscp))
-}
-
-// compareRecords orders the records of one hash by connection, time and content, so that those that repeat
-// each other are neighbors.
-func compareRecords(a, b *record) int {
-	if a.connection != b.connection || a.protocol != b.protocol {
-		return compareConnections(&a.connection, &b.connection, a.protocol, b.protocol)
-	}
-	if a.startNS != b.startNS {
-		return cmp.Compare(a.startNS, b.startNS)
-	}
-	return cmp.Or(cmp.Compare(a.endNS, b.endNS), cmp.Compare(a.observer, b.observer), compareContents(a, b),
-		cmp.Compare(a.source, b.source), cmp.Compare(a.packets, b.packets))
-}
-
-func (r *record) hashConnection() {
+// hash returns a hash of the connection.
+func (r *record) hash() uint64 {
 	hosts := uint64(uint32(r.src))<<32 | uint64(uint32(r.dst))
 	ports := uint64(uint32(r.srcPort))<<32 | uint64(uint32(r.dstPort))
-	r.hash = rng.MixKey(rng.MixKey(hosts, ports), uint64(uint16(r.protocol)))
+	return rng.MixKey(rng.MixKey(hosts, ports), uint64(uint16(r.protocol)))
 }
 
 // texts numbers the texts of columns.
@@ -146,84 +126,90 @@ func (t *texts) maxText(a, b int32) int32 {
 	return a
 }
 
-// batchColumns are the columns of a batch of table records.
-type batchColumns struct {
-	src, dst, srcPort, dstPort    *array.Int32
-	protocol, dscp                *array.Int16
-	start, end, resolution, bytes *array.Int64
-	samples, packets              *array.Int64
-	texts                         [3]*array.String // observer, service, vnet
-}
-
 // recordColumns are the columns of table records that a merge reads.
 var recordColumns = []string{"src", "dst", "src_port", "dst_port", "protocol", "dscp", "start_ns", "end_ns",
 	"resolution_ns", "size_bytes", "samples", "packets", "observer", "service", "vnet"}
 
+// batchColumns are the columns of a batch of table records.
+type batchColumns struct {
+	src, dst                      []int32
+	srcPort, dstPort              nullable[int32]
+	protocol, dscp                nullable[int16]
+	start, end, resolution, bytes []int64
+	samples, packets              nullable[int64]
+	observer, service, vnet       *array.String
+}
+
 func columnsOf(batch arrow.Record) (c batchColumns) {
-	i32 := func(name string) *array.Int32 { return columns.Named(batch, name).(*array.Int32) }
-	i16 := func(name string) *array.Int16 { return columns.Named(batch, name).(*array.Int16) }
-	i64 := func(name string) *array.Int64 { return columns.Named(batch, name).(*array.Int64) }
-	c = batchColumns{
-		src: i32("src"), dst: i32("dst"), srcPort: i32("src_port"), dstPort: i32("dst_port"),
-		protocol: i16("protocol"), dscp: i16("dscp"),
-		start: i64("start_ns"), end: i64("end_ns"), resolution: i64("resolution_ns"),
-		bytes: i64("size_bytes"), samples: i64("samples"), packets: i64("packets"),
-	}
-	for i, name := range []string{"observer", "service", "vnet"} {
-		c.texts[i] = columns.Named(batch, name).(*array.String)
-	}
+	c.src = columns.Int32s(batch, "src")
+	c.dst = columns.Int32s(batch, "dst")
+	c.srcPort = nullable32(batch, "src_port", noPort)
+	c.dstPort = nullable32(batch, "dst_port", noPort)
+	c.protocol = nullable16(batch, "protocol", noProtocol)
+	c.dscp = nullable16(batch, "dscp", noValue)
+	c.start = columns.Int64s(batch, "start_ns")
+	c.end = columns.Int64s(batch, "end_ns")
+	c.resolution = columns.Int64s(batch, "resolution_ns")
+	c.bytes = columns.Int64s(batch, "size_bytes")
+	c.samples = nullable64(batch, "samples")
+	c.packets = nullable64(batch, "packets")
+	c.observer = columns.Named(batch, "observer").(*array.String)
+	c.service = columns.Named(batch, "service").(*array.String)
+	c.vnet = columns.Named(batch, "vnet").(*array.String)
 	return c
 }
 
-// orNull returns a value of a column, or the number that stands for null.
-func orNull[T any](a interface {
-	IsNull(i int) bool
-	Value(i int) T
-}, i int, null T) T {
-	if a.IsNull(i) {
-		return null
+// A nullable is a column of numbers, one of which stands for null.
+type nullable[T any] struct {
+	values []T
+	nulls  arrow.Array // it has the nulls; nil: there are none
+	null   T
+}
+
+func nullableOf[T any](a arrow.Array, values []T, null T) nullable[T] {
+	if a.NullN() == 0 {
+		a = nil
 	}
-	return a.Value(i)
+	return nullable[T]{values, a, null}
 }
 
-// record returns a row without its source and its texts.
+func nullable16(batch arrow.Record, name string, null int16) nullable[int16] {
+	a := columns.Named(batch, name).(*array.Int16)
+	return nullableOf(a, a.Int16Values(), null)
+}
+
+func nullable32(batch arrow.Record, name string, null int32) nullable[int32] {
+	a := columns.Named(batch, name).(*array.Int32)
+	return nullableOf(a, a.Int32Values(), null)
+}
+
+func nullable64(batch arrow.Record, name string) nullable[int64] {
+	a := columns.Named(batch, name).(*array.Int64)
+	return nullableOf(a, a.Int64Values(), noValue)
+}
+
+func (c *nullable[T]) at(i int) T {
+	if c.nulls != nil && c.nulls.IsNull(i) {
+		return c.null
+	}
+	return c.values[i]
+}
+
+// record returns a row without its reading and its texts.
 func (c *batchColumns) record(i int) (r record) {
-	r.src = c.src.Value(i)
-	r.dst = c.dst.Value(i)
-	r.srcPort = orNull(c.srcPort, i, noPort)
-	r.dstPort = orNull(c.dstPort, i, noPort)
-	r.protocol = orNull(c.protocol, i, noProtocol)
-	r.dscp = orNull(c.dscp, i, noValue)
-	r.startNS = c.start.Value(i)
-	r.endNS = c.end.Value(i)
-	r.resolutionNS = c.resolution.Value(i)
-	r.bytes = c.bytes.Value(i)
-	r.packets = orNull(c.packets, i, noValue)
-	r.samples = orNull(c.samples, i, noValue)
+	r.src = c.src[i]
+	r.dst = c.dst[i]
+	r.srcPort = c.srcPort.at(i)
+	r.dstPort = c.dstPort.at(i)
+	r.protocol = c.protocol.at(i)
+	r.dscp = c.dscp.at(i)
+	r.startNS = c.start[i]
+	r.endNS = c.end[i]
+	r.resolutionNS = c.resolution[i]
+	r.bytes = c.bytes[i]
+	r.packets = c.packets.at(i)
+	r.samples = c.samples.at(i)
 	return r
-}
-
-// readSource adds the records of a source to those that are sorted.
-func (m *merging) readSource(ctx context.Context, s Source) error {
-	return columns.ForEach(s.Open(), func(batch arrow.Record) error {
-		c := columnsOf(batch)
-		for i := range int(batch.NumRows()) {
-			r := c.record(i)
-			r.source = s.N
-			r.observer = m.texts.observers.number(c.texts[0].Value(i))
-			r.service = m.texts.labels.number(c.texts[1].Value(i))
-			r.vnet = m.texts.labels.number(c.texts[2].Value(i))
-			if err := r.check(); err != nil {
-				return err
-			}
-			r.hashConnection()
-			m.note(&r)
-			if err := m.records.Add(r); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
-	}, recordColumns...)
 }
 
 // Limits of the values of records: sums of a few of them do not overflow.
@@ -246,50 +232,6 @@ func (r *record) check() error {
 		return errors.New("table records: a record with a negative number of packets")
 	}
 	return nil
-}
-
-// noted has the values that depend on all records.
-type noted struct {
-	durations map[int64]uint128 // bytes of records by duration in s
-	exporters map[int32]bool    // observers with samples at a known rate
-	samplers  map[int32]bool    // observers with samples at an unknown rate
-	sources   int
-}
-
-// note notes a record.
-func (m *merging) note(r *record) {
-	m.result.Records++
-	second := (r.endNS - r.startNS) / 1e9
-	m.noted.durations[second] = m.noted.durations[second].plus(uint128{lo: uint64(r.bytes)})
-	switch r.class() {
-	case sampled:
-		m.noted.exporters[r.observer] = true
-	case sampledUnknown:
-		m.noted.samplers[r.observer] = true
-	case counted:
-	}
-}
-
-// intervalNS returns Result.IntervalNS.
-func (m *merging) intervalNS() int64 {
-	const (
-		leastSeconds = 300
-		mostSeconds  = 10_000_000
-	)
-	var all, upto uint128
-	seconds := make([]int64, 0, len(m.noted.durations))
-	for second, bytes := range m.noted.durations {
-		all = all.plus(bytes)
-		seconds = append(seconds, second)
-	}
-	slices.Sort(seconds)
-	for _, second := range seconds {
-		upto = upto.plus(m.noted.durations[second])
-		if !upto.times(100).less(all.times(99)) {
-			return max(leastSeconds, min(10*(second+1), mostSeconds)) * 1e9
-		}
-	}
-	return leastSeconds * 1e9
 }
 
 // A uint128 is an unsigned integer of 128 bits. Sums of squares of bytes need them.

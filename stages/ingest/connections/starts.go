@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
-
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/ingest/extsort"
@@ -57,7 +54,8 @@ func (d *startDraw) afterLast(src int32, startNS int64) int64 {
 // byLoggedStart orders flows for drawing their starts: those that a host starts within one resolution follow
 // each other, in random order.
 var byLoggedStart = extsort.Order[flow]{
-	Key: func(f *flow) uint64 { return uint64(f.loggedNS) },
+	Key:    func(f *flow) uint64 { return uint64(f.loggedNS) },
+	Second: func(f *flow) uint64 { return uint64(int64(f.src) + 1<<31) },
 	Compare: func(a, b *flow) int {
 		return cmp.Or(cmp.Compare(a.src, b.src), cmp.Compare(a.resolutionNS, b.resolutionNS),
 			cmp.Compare(a.draw>>drawGapBits, b.draw>>drawGapBits),
@@ -202,7 +200,7 @@ func (w *flowWriter) add(f *flow) error {
 		VNet: label.VNet, Synthetic: f.synthetic, DSCP: f.dscp, Connection: r.Flows,
 	})
 	r.Flows++
-	if len(w.rows) < columns.BatchRows {
+	if len(w.rows) < batchRows {
 		return nil
 	}
 	return w.flush()
@@ -293,6 +291,7 @@ var spansByFlow = extsort.Order[span]{
 
 var spansByStart = extsort.Order[span]{
 	Key:     func(s *span) uint64 { return uint64(s.startNS) },
+	Second:  func(s *span) uint64 { return uint64(s.flow) },
 	Compare: func(a, b *span) int { return cmp.Compare(a.flow, b.flow) },
 }
 
@@ -323,45 +322,32 @@ func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID
 		return err
 	}
 	m.result.Intervals = sorted.Len()
-	w := newIntervalWriter(out)
-	defer w.b.Release()
-	if err := sorted.Each(ctx, w.add); err != nil {
+	var rows []intervalRow
+	err = sorted.Each(ctx, func(s *span) error {
+		rows = append(rows, intervalRow{s.flow, s.startNS, s.endNS, s.bytes, s.packets})
+		if len(rows) < batchRows {
+			return nil
+		}
+		err := intervalTable.Write(out, rows)
+		rows = rows[:0]
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return w.flush()
+	return intervalTable.Write(out, rows)
 }
 
-// An intervalWriter writes rows of table workload_intervals.
-type intervalWriter struct {
-	out schema.Sink
-	b   *array.RecordBuilder
-	n   int
+// batchRows is the number of rows that are written at a time. They fit in the second-level cache.
+const batchRows = 4096
+
+// An intervalRow is a row of table workload_intervals.
+type intervalRow struct {
+	FlowID  int64 `col:"flow_id"`
+	StartNS int64 `col:"start_ns"`
+	EndNS   int64 `col:"end_ns"`
+	Bytes   int64 `col:"bytes"`
+	Packets int64 `col:"packets"`
 }
 
-func newIntervalWriter(out schema.Sink) *intervalWriter {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.WorkloadIntervals.Arrow())
-	return &intervalWriter{out: out, b: b}
-}
-
-func (w *intervalWriter) add(s *span) error {
-	for i, v := range []int64{s.flow, s.startNS, s.endNS, s.bytes, s.packets} {
-		b := w.b.Field(i).(*array.Int64Builder)
-		if v == noValue {
-			b.AppendNull()
-		} else {
-			b.Append(v)
-		}
-	}
-	w.n++
-	if w.n < columns.BatchRows {
-		return nil
-	}
-	return w.flush()
-}
-
-func (w *intervalWriter) flush() error {
-	w.n = 0
-	batch := w.b.NewRecord()
-	defer batch.Release()
-	return w.out.Write(batch)
-}
+var intervalTable = columns.TableOf[intervalRow](schema.WorkloadIntervals)

@@ -140,9 +140,9 @@ func TestMergeEqualsItsTwin(t *testing.T) {
 			records := randomRecords(uint64(len(name)), c.observers, c.classes)
 			file := filepath.Join(t.TempDir(), "records.parquet")
 			writeRecords(t, file, records)
-			m := newMerging(Settings{
+			m := newMerging(NewCollector(Settings{
 				Network: network, Seed: 1, GapSigma: 1, IdleNS: 60e9, TmpDir: t.TempDir(), MemoryBytes: 1,
-			})
+			}))
 			if err := m.read(t.Context(), []Source{sourceOf(1, records)}); err != nil {
 				t.Fatal(err)
 			}
