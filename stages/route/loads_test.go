@@ -150,6 +150,13 @@ func TestRangesOfLinks(t *testing.T) {
 	loads := func(links int, flows, packets int64) *Loads {
 		return &Loads{Links: slices.Repeat([]LinkLoad{{Flows: flows, Packets: packets}}, links)}
 	}
+	ofPackets := func(packets ...int64) *Loads {
+		l := &Loads{}
+		for _, p := range packets {
+			l.Links = append(l.Links, LinkLoad{Flows: 1, Packets: p})
+		}
+		return l
+	}
 	text := func(all []LinkRange) string {
 		var s []string
 		for _, r := range all {
@@ -172,6 +179,10 @@ func TestRangesOfLinks(t *testing.T) {
 		{loads(2, 1, 10), EveryLink, 5, "0-1: 1, 10; 1-2: 1, 10"},
 		{uneven, EveryLink, 3, "0-2: 2, 20; 2-3: 1, 100; 3-6: 3, 30"},
 		{loads(3, 0, 0), EveryLink, 2, "0-3: 0, 0"},
+		// The second link would be 1 above the share of 9 with half of its packets.
+		{ofPackets(6, 8, 4), EveryLink, 2, "0-1: 1, 6; 1-3: 2, 12"},
+		{ofPackets(6, 6, 6), EveryLink, 2, "0-2: 2, 12; 2-3: 1, 6"},
+		{ofPackets(1, 100, 1), EveryLink, 3, "0-1: 1, 1; 1-2: 1, 100; 2-3: 1, 1"},
 	} {
 		got := text(c.loads.Cut(c.wants, c.ranges))
 		if got != c.want {

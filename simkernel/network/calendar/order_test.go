@@ -169,7 +169,11 @@ func TestFifoKeepsItsOrder(t *testing.T) {
 		}
 		switch rng.IntN(6) {
 		case 0:
-			f.Trim()
+			before := len(f.Buf)
+			taken := int(f.Trim())
+			if taken != before-len(f.Buf) {
+				t.Fatalf("%d items are removed, and %d reported", before-len(f.Buf), taken)
+			}
 		case 1:
 			other.Reset().Take(&f)
 			f, other = other, f

@@ -3,6 +3,7 @@ package workers
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 // rates of 1, 2 and 4 workers, in items per ns.
@@ -55,6 +56,46 @@ func TestTrialsAreRareIfTheirResultIsClear(t *testing.T) {
 		next := slices.Index(numbers[2:], 1)
 		if next != want {
 			t.Errorf("one worker is %v as fast as two: the next trial after %d periods, want %d", slower, next, want)
+		}
+	}
+}
+
+// A rate is items per time. With another unit of one of two periods, a trial would compare nothing.
+func TestRateIsItemsPerTime(t *testing.T) {
+	c := trial{left: 1, since: time.Now().Add(-time.Second)}
+	got := c.next(1, 2, 5e9)
+	if got != 2 {
+		t.Errorf("%d workers in the trial", got)
+	}
+	if c.before > 5 || c.before < 0.5 {
+		t.Errorf("5e9 items in a second: %v items per ns", c.before)
+	}
+	c.since = time.Now().Add(time.Hour)
+	got = c.next(2, 2, 1000)
+	if got != 2 || c.items != 1000 {
+		t.Errorf("%d workers before the period has ended, %d items", got, c.items)
+	}
+}
+
+// Workers that do not take part take no domains, and do not disturb the others.
+func TestWorkersThatDoNotTakePart(t *testing.T) {
+	all := []*chained{{}, {}, {}}
+	var domains []Domain
+	for i, c := range all {
+		c.all = all
+		c.neighbors = []int32{int32((i + 1) % 3)}
+		domains = append(domains, c)
+	}
+	w := Start(domains, 3, Settings{StepPS: 10})
+	defer w.Stop()
+	w.active = 2
+	w.owned = [][]int32{{0, 1}, {2}}
+	for step := int64(1); step < 2000; step += 2 {
+		w.Run(step, 100+10*(step-1), 2)
+	}
+	for d, c := range all {
+		if c.faults.Load() > 0 || c.done.Load() != 2000 {
+			t.Errorf("domain %d: %d steps, %d out of order", d, c.done.Load(), c.faults.Load())
 		}
 	}
 }

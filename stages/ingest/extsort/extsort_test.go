@@ -68,6 +68,18 @@ func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 	}
 }
 
+// A sorter holds as many rows as fit in its memory, each with its key and place: 1,024 or more, and no more
+// than an index of 32 bits counts. With more, the memory that a user allows would be exceeded.
+func TestRowsInMemory(t *testing.T) {
+	for memory, want := range map[int64]int{0: 1024, 32 * 1024: 1024, 32 * 1025: 1025, 1 << 20: 1 << 15,
+		1 << 62: 1 << 31} {
+		s := New(t.TempDir(), memory, byBoth)
+		if s.limit != want {
+			t.Errorf("%d bytes of memory hold %d rows, want %d", memory, s.limit, want)
+		}
+	}
+}
+
 // A row with a pointer would be invalid when it is read back.
 func TestSorterRefusesPointers(t *testing.T) {
 	defer func() {

@@ -34,6 +34,9 @@ func TestValuesOfKeys(t *testing.T) {
 		{`{"src4":"","src6":"a"}`, "a", ""},
 		{`{"bytes":1234567890123456789}`, "", "1234567890123456789"},
 		{`{}`, "", ""},
+		{`{"":"x","bytes":1}`, "", "1"},
+		{`{"x":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `,"bytes":2}`, "", "2"},
+		{`{"x":` + strings.Repeat(`{"a":`, 15) + `{}` + strings.Repeat("}", 15) + `,"bytes":3}`, "", "3"},
 	} {
 		got, ok := read(t, r, c.line)
 		if !ok || !slices.Equal(got, []string{c.first, c.second}) {
@@ -56,7 +59,9 @@ func TestOddObjectsAreRefused(t *testing.T) {
 		`{"x":[1 2]}`, `{"x":{"y"}}`, `{"x":{"y":1}`, `{"x":{1:2}}`, `{"x":"a` + "\n" + `b"}`, `{"x":"é"}`,
 		`{"x":"\u0041"}`, `{"by\u0074es":1}`, `{"x":"unfinished`, "{\"x\":1\n}",
 		`{"` + strings.Repeat("k", maxKeyBytes+1) + `":1}`,
-		`{"x":` + strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1) + `}`,
+		`{"x":` + strings.Repeat("[", 17) + strings.Repeat("]", 17) + `}`,
+		`{"x":` + strings.Repeat(`{"a":`, 16) + `{}` + strings.Repeat("}", 16) + `}`,
+		"{\"x\":\"\x7f\"}",
 	} {
 		if got, ok := read(t, r, line); ok {
 			t.Errorf("%s is read: %q", line, got)
