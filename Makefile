@@ -13,6 +13,7 @@ LAKE := lake
 SHARED := ../shared
 FLINK := $(CURDIR)/.cache/flink-jars
 S3_SERVER := $(CURDIR)/.cache/s3/versitygw
+CATALOGS := $(CURDIR)/.cache/catalogs
 # Flags and arguments of a measurement: --short to try it, --write to write its page of datasets/results.
 ARGS :=
 
@@ -46,7 +47,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test test-more tools unit unit-beam unit-publish lint notebooks publish-readers flink chromium s3 flink-test cluster-test exact-accuracy tcp-ns3 twins race fuzz browser-test sampling-test ingest-test faults mutation
+.PHONY: test test-more tools unit unit-beam unit-publish lint notebooks publish-readers flink chromium s3 gcs-test flink-test cluster-test exact-accuracy tcp-ns3 twins race fuzz browser-test sampling-test ingest-test faults mutation
 test: setup ## the tests and the notebooks; in CI also make test-more
 	@$(MAKE) --no-print-directory unit notebooks
 	@if [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-more; fi
@@ -60,6 +61,7 @@ tools: ## install all that the tests need: Java, jars of Flink and for Spark, Ch
 	@.ci/setup-chromium
 	@.ci/setup-notebooks
 	@.ci/setup-readers
+	@.ci/setup-catalogs
 	@.ci/setup-s3
 
 unit: setup chromium ## the tests of the main module
@@ -87,7 +89,10 @@ notebooks: build ## run the notebooks but published.ipynb; the results are in .c
 
 publish-readers: build publish s3 ## published tables by DuckDB, pyiceberg, polars and Spark; three nights that are killed; published.ipynb
 	@.ci/setup-readers
+	@.ci/setup-catalogs
 	@.ci/setup-notebooks
+	@cd pipeline/cmd/parsimon-publish && PARSIMON_S3_SERVER=$(S3_SERVER) PARSIMON_CATALOG_SERVERS=$(CATALOGS) \
+	 go test -short -timeout 30m -run 'Catalog|Rest' ./publisher
 	@.ci/publish-readers $(BIN) .cache/published
 	@.cache/readers/venv/bin/python .ci/nights $(BIN) .cache/nights
 
@@ -99,6 +104,11 @@ chromium: ## install Chromium, which the tests of reports need
 
 s3: ## install the server of the S3 protocol that tests of buckets need
 	@.ci/setup-s3
+
+gcs-test: setup ## publishing to Google Cloud Storage and ingest from it, with the emulator fake-gcs-server (minutes)
+	@GOFLAGS= GOBIN=$(CURDIR)/.cache/gcs go install github.com/fsouza/fake-gcs-server@v1.56.1
+	@cd pipeline/cmd/parsimon-publish && PARSIMON_GCS_SERVER=$(CURDIR)/.cache/gcs/fake-gcs-server \
+	 go test -count 1 -run GoogleCloud -v ./publisher
 
 flink-test: setup flink ## 256 hosts on Flink in one process (minutes; make unit-beam does it with 16)
 	@cd pipeline/cmd/parsimon-beam && PARSIMON_LONG=1 PARSIMON_FLINK=$(FLINK) go test -timeout 60m -count 1 -run TestSameRowsOnFlink -v .

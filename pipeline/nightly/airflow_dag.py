@@ -1,4 +1,4 @@
-"""A night in Airflow (2.4 or later): ingest yesterday's flow logs, estimate, remove what is old, publish; then
+"""A night in Airflow (2.4 or later, and 3): ingest yesterday's flow logs, estimate, remove what is old, publish; then
 check gates.
 
 Gates are a task of their own without retries, since a failed gate stays one. The estimate is tried again, and continues
@@ -8,7 +8,12 @@ where it stopped.
 from datetime import datetime, timedelta
 
 from airflow import DAG
-from airflow.operators.bash import BashOperator
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+try:
+    from airflow.providers.standard.operators.bash import BashOperator
+except ImportError:  # Airflow 2
+    from airflow.operators.bash import BashOperator
 
 ENV = {
     "LAKE": "/lake",
@@ -21,13 +26,14 @@ ENV = {
 
 with DAG(
     dag_id="parsimon_nightly",
-    schedule="15 3 * * *",
+    # Not the text alone: Airflow 3 then gives a run the day on which it starts, which is not over.
+    schedule=CronDataIntervalTimetable("15 3 * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1),
     catchup=False,
     max_active_runs=1,
     default_args={"env": ENV, "append_env": True},
 ) as dag:
-    # {{ ds }} is the day that the run is about: its data interval begins there. Exit code 6 is success with a remark:
+    # {{ ds }} is the day before the run, on which its data interval begins. Exit code 6 is success with a remark:
     # repeating the task would leave out the same files.
     estimate = BashOperator(
         task_id="estimate",

@@ -39,6 +39,9 @@ type Done struct{}
 const Schemes = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, " +
 	"abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, file:///DIRECTORY or a directory"
 
+// Catalogs lists the forms of a catalog.
+const Catalogs = "none, sqlite:FILE, postgres://USER@HOST/DATABASE, rest:URL or glue"
+
 // A Place is where published tables are.
 type Place struct {
 	Lake    string
@@ -48,8 +51,8 @@ type Place struct {
 // Declare declares the flags of a place.
 func (p *Place) Declare(f *pflag.FlagSet) {
 	f.StringVar(&p.Lake, "lake", "", "directory of the lake (required)")
-	f.StringVar(&p.Catalog, "catalog", "none", "catalog of the tables: none (metadata/version-hint.text names "+
-		"the current version), sqlite:FILE or rest:URL")
+	f.StringVar(&p.Catalog, "catalog", "none", "catalog of the tables: "+Catalogs+"; "+
+		"none: metadata/version-hint.text names the current version")
 }
 
 // Options are the flags of publish.

@@ -42,7 +42,7 @@ func (p *Publisher) expire(ctx context.Context, name string, age time.Duration) 
 			_, err = after.DeleteOrphanFiles(ctx, table.WithFilesOlderThan(age))
 			return err
 		}
-		if attempt == attempts || !p.lost(ctx, now, err) {
+		if attempt == attempts || !p.lost(ctx, now, err) && !store.IsTemporary(err) {
 			return err
 		}
 	}

@@ -113,7 +113,8 @@ const (
 	removals        // remove scenarios that the tables should not have, and add nothing
 )
 
-// attempts is the number of times that a commit is tried while other publishers change the table.
+// attempts is the number of times that a commit is tried while other publishers change the table or the catalog
+// is unavailable.
 const attempts = 20
 
 // bring makes one table equal to what is wanted.
@@ -127,10 +128,15 @@ func (p *Publisher) bring(ctx context.Context, t tables.Published, want *wanted,
 			return nil
 		}
 		err = fmt.Errorf("table %s: %w", t.Name, err)
-		if !lost || attempt == attempts {
+		temporary := store.IsTemporary(err)
+		if !lost && !temporary || attempt == attempts {
 			return err
 		}
-		p.Log.Info().Err(err).Msg("another publisher has changed the table: comparing again")
+		why := "another publisher has changed the table"
+		if temporary {
+			why = "the catalog did not answer"
+		}
+		p.Log.Info().Err(err).Msg(why + ": comparing again")
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -152,7 +158,7 @@ func (p *Publisher) try(ctx context.Context, a *aim, sent map[string]string,
 	done *Change) (lost bool, err error) {
 	now, err := p.open(ctx, a.Published, a.part)
 	if err != nil || now == nil {
-		return false, err
+		return errors.Is(err, table.ErrCommitFailed), err
 	}
 	d, err := p.compare(ctx, now, a)
 	if err != nil {
@@ -203,7 +209,8 @@ func (p *Publisher) lost(ctx context.Context, before *table.Table, err error) bo
 	return loadErr == nil && now.MetadataLocation() != before.MetadataLocation()
 }
 
-// open loads a table. If it does not exist, open creates it, or returns nil if only rows are to be removed.
+// open loads a table. If it does not exist, open creates it, or returns nil if only rows are to be removed. If
+// another publisher adds a column at the same time, the error is table.ErrCommitFailed.
 func (p *Publisher) open(ctx context.Context, t tables.Published, which part) (*table.Table, error) {
 	now, err := p.Catalog.LoadTable(ctx, store.Identify(t.Name))
 	if err == nil && which == removals {
@@ -215,7 +222,11 @@ func (p *Publisher) open(ctx context.Context, t tables.Published, which part) (*
 	}
 	switch {
 	case err == nil:
-		return evolve(ctx, now, s)
+		grown, err := evolve(ctx, now, s)
+		if err != nil && p.lost(ctx, now, err) {
+			err = fmt.Errorf("%w: %w", table.ErrCommitFailed, err)
+		}
+		return grown, err
 	case !errors.Is(err, catalog.ErrNoSuchTable):
 		return nil, err
 	case which == removals:

@@ -23,9 +23,12 @@ import (
 
 const companyURL = "s3://" + s3test.Bucket + "/company"
 
-// killedLake names an environment variable with the directory of a lake. If it is set, the test binary
-// publishes the lake, and the test kills it.
-const killedLake = "PARSIMON_TEST_KILLED_PUBLISH"
+// killedLake names an environment variable with the directory of a lake, and killedCatalog one with a catalog
+// of --catalog. If they are set, the test binary publishes the lake, and the test kills it.
+const (
+	killedLake    = "PARSIMON_TEST_KILLED_PUBLISH"
+	killedCatalog = "PARSIMON_TEST_KILLED_CATALOG"
+)
 
 func TestMain(m *testing.M) {
 	dir := os.Getenv(killedLake)
@@ -48,7 +51,11 @@ func publishIn(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	p := &Publisher{Lake: l, Store: s, Catalog: store.NewPaths(s), Tables: few(), AtOnce: 4}
+	p := &Publisher{Lake: l, Store: s, Tables: few(), AtOnce: 4}
+	p.Catalog, err = store.OpenCatalog(ctx, s, os.Getenv(killedCatalog))
+	if err != nil {
+		return err
+	}
 	_, err = p.Publish(ctx, []lake.ScenarioID{first})
 	return err
 }
@@ -71,7 +78,7 @@ func TestPublishersAtOnceInBucket(t *testing.T) {
 	}
 	lakes := fillAtOnce(t)
 	for round := range rounds {
-		publishAtOnce(t, lakes, fmt.Sprintf("%s/%d", companyURL, round))
+		publishAtOnce(t, lakes, fmt.Sprintf("%s/%d", companyURL, round), "none")
 	}
 }
 
@@ -113,19 +120,23 @@ func TestPublishDespiteFaults(t *testing.T) {
 // A publisher that is killed at any of its writes leaves each table as it was before or as it should be. A
 // scenario that readers find in table scenarios has all its rows. The next publisher continues.
 func TestKilledPublishers(t *testing.T) {
-	server := s3test.Start(t)
-	dir := t.TempDir()
-	l := fill(t, dir, first, 40)
-	p := publisherTo(t, l, companyURL)
-	p.Tables = few()
 	step := int64(3)
 	if testing.Short() {
 		step = 11
 	}
+	checkKilled(t, s3test.Start(t), "none", step)
+}
+
+// checkKilled kills a publisher at its first write, and then at each write that is step after the one before.
+func checkKilled(t *testing.T, server *s3test.Server, catalog string, step int64) {
+	t.Helper()
+	dir := t.TempDir()
+	p := publisherWith(t, fill(t, dir, first, 40), companyURL, catalog)
+	p.Tables = few()
 	for at := int64(1); ; at += step {
 		var writes atomic.Int64
 		c := exec.CommandContext(t.Context(), os.Args[0])
-		c.Env = append(os.Environ(), killedLake+"="+dir)
+		c.Env = append(os.Environ(), killedLake+"="+dir, killedCatalog+"="+catalog)
 		c.Stderr = t.Output()
 		server.SetFault(func(_ http.ResponseWriter, r *http.Request) s3test.Outcome {
 			if r.Method == http.MethodPut && writes.Add(1) == at {

@@ -1,6 +1,6 @@
 """Readers of Iceberg tables that others wrote. Each answers SQL about published tables.
 
-    Files(place)                    where tables are published, and their metadata
+    published(place)                where tables are published, and their metadata
     Reader(files).open(tables)      makes tables visible: their names, each with a snapshot or None for the current one
     reader.ask(sql)                 returns rows
 """
@@ -12,10 +12,26 @@ import urllib.parse
 import duckdb
 import polars as pl
 import pyiceberg.table
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")  # the other one is a package of its own
 SPARK_JARS = ".cache/spark/jars"
+NAMESPACE = "parsimon"
+
+
+def s3_properties():
+    """Returns the properties of pyiceberg for the S3 server and the keys that the AWS tools' variables name."""
+    return {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1",
+            "s3.access-key-id": os.environ["AWS_ACCESS_KEY_ID"],
+            "s3.secret-access-key": os.environ["AWS_SECRET_ACCESS_KEY"]}
+
+
+def published(place):
+    """Returns the tables of a directory, of s3://BUCKET/PREFIX or of the catalog rest:URL."""
+    if place.startswith("rest:"):
+        return Catalog(place.removeprefix("rest:"))
+    return Files(place)
 
 
 class Files:
@@ -28,9 +44,7 @@ class Files:
         self.place = place.rstrip("/")
         self.s3 = {}
         if place.startswith("s3://"):
-            self.s3 = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1",
-                       "s3.access-key-id": os.environ["AWS_ACCESS_KEY_ID"],
-                       "s3.secret-access-key": os.environ["AWS_SECRET_ACCESS_KEY"]}
+            self.s3 = s3_properties()
 
     def read(self, path):
         """Returns the text of a file."""
@@ -50,6 +64,50 @@ class Files:
     def static(self, table):
         """Returns a table as pyiceberg reads it, at its current metadata."""
         return pyiceberg.table.StaticTable.from_metadata(self.metadata(table), properties=self.s3)
+
+    def scan(self, table, snapshot):
+        """Returns DuckDB's expression for the rows of a table."""
+        at = f", snapshot_from_id = {snapshot}" if snapshot else ""
+        return f"iceberg_scan('{self.place}/{table}'{at})"
+
+    def spark_catalog(self):
+        """Returns the properties of a Spark catalog. A Hadoop catalog reads version-hint.text, as DuckDB does."""
+        return {"type": "hadoop", "warehouse": self.place}
+
+    def spark_name(self, table):
+        """Returns the name of a table in the Spark catalog."""
+        return table
+
+
+class Catalog:
+    """The published tables that a REST catalog names. Their files are in S3."""
+
+    def __init__(self, uri):
+        self.place = uri
+        self.s3 = s3_properties()
+        self.catalog = RestCatalog("published", uri=uri, **self.s3)
+
+    def metadata(self, table):
+        return self.static(table).metadata_location
+
+    def read(self, path):
+        return Files.read(self, path)
+
+    def snapshots(self, table):
+        return [s.snapshot_id for s in self.static(table).snapshots()]
+
+    def static(self, table):
+        return self.catalog.load_table((NAMESPACE, table))
+
+    def scan(self, table, snapshot):
+        at = f" AT (VERSION => {snapshot})" if snapshot else ""
+        return f"published.{NAMESPACE}.{table}{at}"
+
+    def spark_catalog(self):
+        return {"type": "rest", "uri": self.place, "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO"}
+
+    def spark_name(self, table):
+        return f"{NAMESPACE}.{table}"
 
 
 class DuckDB:
@@ -75,12 +133,13 @@ class DuckDB:
             self.db.execute(f"""CREATE SECRET (TYPE s3, KEY_ID '{files.s3["s3.access-key-id"]}',
                 SECRET '{files.s3["s3.secret-access-key"]}', REGION 'us-east-1', ENDPOINT '{at.netloc}',
                 URL_STYLE 'path', USE_SSL false)""")
+        if isinstance(files, Catalog):
+            self.db.execute(f"""ATTACH '' AS published (TYPE iceberg, ENDPOINT '{files.place}', AUTHORIZATION_TYPE 'none',
+                ACCESS_DELEGATION_MODE 'none')""")
 
     def open(self, tables):
         for table, snapshot in tables.items():
-            at = f", snapshot_from_id = {snapshot}" if snapshot else ""
-            self.db.execute(f"CREATE OR REPLACE VIEW {table} AS "
-                            f"SELECT * FROM iceberg_scan('{self.files.place}/{table}'{at})")
+            self.db.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM {self.files.scan(table, snapshot)}")
 
     def ask(self, sql):
         return [list(row) for row in self.db.execute(sql).fetchall()]
@@ -127,25 +186,26 @@ class Polars:
 
 
 class Spark:
-    """Spark with Iceberg's runtime. Its Hadoop catalog finds the current version by version-hint.text, as DuckDB does."""
+    """Spark with Iceberg's runtime."""
 
     name = "spark"
     catalogs = 0  # of this process, which has one Spark session
 
     def __init__(self, files):
         self.session = start_spark()
+        self.files = files
         Spark.catalogs += 1
         self.catalog = f"published{Spark.catalogs}"
         prefix = f"spark.sql.catalog.{self.catalog}"
         self.session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
-        self.session.conf.set(f"{prefix}.type", "hadoop")
-        self.session.conf.set(f"{prefix}.warehouse", files.place)
+        for key, value in files.spark_catalog().items():
+            self.session.conf.set(f"{prefix}.{key}", value)
         self.session.conf.set(f"{prefix}.cache-enabled", "false")
 
     def open(self, tables):
         for table, snapshot in tables.items():
             at = f" VERSION AS OF {snapshot}" if snapshot else ""
-            rows = self.session.sql(f"SELECT * FROM {self.catalog}.{table}{at}")
+            rows = self.session.sql(f"SELECT * FROM {self.catalog}.{self.files.spark_name(table)}{at}")
             rows.createOrReplaceTempView(table)
 
     def ask(self, sql):

@@ -3,14 +3,15 @@
 
     readers.py PARSIMON LAKE PLACE...
 
-PARSIMON is the program. Each PLACE is a directory or s3://BUCKET/PREFIX to which LAKE was published. Each answer must be
-equal to the bit. It prints a table of readers and questions for each place, and exits with 1 if an answer differs.
+PARSIMON is the program. Each PLACE is a directory, s3://BUCKET/PREFIX or rest:URL of a catalog to which LAKE was published.
+Each answer must be equal to the bit. It prints a table of readers and questions for each place, and exits with 1 if an
+answer differs.
 """
 import json
 import subprocess
 import sys
 
-from engines import READERS, Files, plain
+from engines import READERS, plain, published
 
 TABLES = ["scenarios", "nodes", "links", "slowdowns", "link_stats", "intervals", "warnings", "hop_contributions"]
 
@@ -67,7 +68,7 @@ def ask_at(place, want):
     failed = []
     print(f"{place}:")
     print(f"{'':22}" + "".join(f"{reader.name:>12}" for reader in READERS))
-    readers = [reader(Files(place)) for reader in READERS]
+    readers = [reader(published(place)) for reader in READERS]
     for reader in readers:
         reader.open(dict.fromkeys(TABLES))
     for question, sql in QUESTIONS.items():

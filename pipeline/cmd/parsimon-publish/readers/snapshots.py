@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Reads tables while a publisher changes them, and reads their earlier snapshots.
 
-    snapshots.py PARSIMON LAKE OLD PLACE
+    snapshots.py PARSIMON LAKE OLD PLACE [CATALOG]
 
 PARSIMON is the program. OLD is a lake of an older version, whose table hop_contributions lacks a column. LAKE has the
-scenarios seed-1, with two variants, and seed-2. PLACE is an empty s3://BUCKET/PREFIX. The lakes are published there in
-steps: OLD, seed-1, seed-2, another variant of seed-1, and LAKE without seed-2, which also removes OLD. All readers read
-during all steps.
+scenarios seed-1, with two variants, and seed-2. PLACE is an empty s3://BUCKET/PREFIX, and CATALOG is rest:URL. The lakes
+are published there in steps: OLD, seed-1, seed-2, another variant of seed-1, and LAKE without seed-2, which also removes
+OLD. All readers read during all steps.
 
 Each reading must be the state of a table before or after a step, and no reader may go back. A scenario that a reader
 finds in table scenarios must have its flows. Afterwards, each reader must find each state in its snapshot, the rows that
@@ -21,7 +21,7 @@ import traceback
 
 import pyarrow.fs
 
-from engines import READERS, Files, plain
+from engines import READERS, plain, published
 
 GROWN, COLUMN = "hop_contributions", "case_delay_ns"
 
@@ -48,7 +48,7 @@ def check(holds, text):
 class Lake:
     """A lake and the place where it is published."""
 
-    def __init__(self, program, path, place):
+    def __init__(self, program, path, *place):
         self.program = program
         self.path = path
         self.place = place
@@ -59,7 +59,8 @@ class Lake:
         return done.stdout
 
     def publish(self, *args):
-        self.run("publish", self.place, "--quiet", *args)
+        catalog = ["--catalog", self.place[1]] if self.place[1:] else []
+        self.run("publish", self.place[0], "--quiet", *catalog, *args)
 
     def rows(self, sql):
         return [list(row.values()) for row in json.loads(self.run("query", "--sql", sql, "--format", "json"))]
@@ -71,10 +72,10 @@ class Lake:
 class Steps:
     """The steps of the publisher, and the states of the tables after them."""
 
-    def __init__(self, program, lake, old, place):
-        self.lake = Lake(program, lake, place)
-        self.old = Lake(program, old, place)
-        self.files = Files(place)
+    def __init__(self, program, lake, old, *place):
+        self.lake = Lake(program, lake, *place)
+        self.old = Lake(program, old, *place)
+        self.files = published(place[-1])
         self.seeds = [self.lake.id("seed-1"), self.lake.id("seed-2")]
         self.published = set()
         self.states = []  # for each step, the expected answer of each table

@@ -6,7 +6,6 @@ package s3test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,6 +21,8 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/s3blob" // s3
+
+	"parsimon/pipeline/cmd/parsimon-publish/servertest"
 )
 
 // Program names the environment variable with the path of versitygw. Tests are skipped if it is not set.
@@ -74,18 +75,10 @@ func Start(t testing.TB) *Server {
 	t.Setenv("AWS_ACCESS_KEY_ID", key)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
 	t.Setenv("AWS_REGION", region)
-	address := freeAddress(t)
-	c := exec.CommandContext(t.Context(), program, "--quiet", "--port", address, "posix", dir)
+	address := servertest.FreeAddress(t)
+	c := exec.Command(program, "--quiet", "--port", address, "posix", dir)
 	c.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+key, "ROOT_SECRET_KEY="+secret)
-	c.Stderr = t.Output()
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait() // it was killed
-	})
-	await(t, address)
+	servertest.Start(t, c, address)
 	to := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: address})
@@ -199,28 +192,4 @@ func (s *Server) Write(t *testing.T, name, content string) {
 	if err := errors.Join(err, bucket.Close()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // nothing was sent
-	return l.Addr().String()
-}
-
-// await waits until a server accepts connections.
-func await(t testing.TB, address string) {
-	t.Helper()
-	for range 200 {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = c.Close()
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatalf("no server at %s", address)
 }

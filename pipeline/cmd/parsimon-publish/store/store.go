@@ -128,6 +128,9 @@ func properties(env func(string) string, host string) map[string]string {
 			props[iceio.ADLSConnectionStringPrefix+account] = connection
 		}
 	}
+	if env("STORAGE_EMULATOR_HOST") != "" { // Google's client then sends requests there
+		props[iceio.GCSNoAuth] = "true"
+	}
 	return props
 }
 
