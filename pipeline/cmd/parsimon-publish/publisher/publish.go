@@ -10,6 +10,7 @@ package publisher
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -113,8 +114,8 @@ const (
 	removals        // remove scenarios that the tables should not have, and add nothing
 )
 
-// attempts is the number of times that a commit is tried while other publishers change the table or the catalog
-// is unavailable.
+// attempts is the number of times that a commit is tried while other publishers change the table or the
+// catalog is unavailable.
 const attempts = 20
 
 // bring makes one table equal to what is wanted.
@@ -209,8 +210,8 @@ func (p *Publisher) lost(ctx context.Context, before *table.Table, err error) bo
 	return loadErr == nil && now.MetadataLocation() != before.MetadataLocation()
 }
 
-// open loads a table. If it does not exist, open creates it, or returns nil if only rows are to be removed. If
-// another publisher adds a column at the same time, the error is table.ErrCommitFailed.
+// open loads a table. If it does not exist, open creates it, or returns nil if only rows are to be removed.
+// If another publisher adds a column at the same time, the error is table.ErrCommitFailed.
 func (p *Publisher) open(ctx context.Context, t tables.Published, which part) (*table.Table, error) {
 	now, err := p.Catalog.LoadTable(ctx, store.Identify(t.Name))
 	if err == nil && which == removals {
@@ -222,11 +223,7 @@ func (p *Publisher) open(ctx context.Context, t tables.Published, which part) (*
 	}
 	switch {
 	case err == nil:
-		grown, err := evolve(ctx, now, s)
-		if err != nil && p.lost(ctx, now, err) {
-			err = fmt.Errorf("%w: %w", table.ErrCommitFailed, err)
-		}
-		return grown, err
+		return p.adapt(ctx, now, s)
 	case !errors.Is(err, catalog.ErrNoSuchTable):
 		return nil, err
 	case which == removals:
@@ -248,9 +245,41 @@ func (p *Publisher) open(ctx context.Context, t tables.Published, which part) (*
 		catalog.WithLocation(p.Store.Root+"/"+t.Name), catalog.WithPartitionSpec(spec),
 		catalog.WithSortOrder(order), catalog.WithProperties(props))
 	if errors.Is(err, catalog.ErrTableAlreadyExists) { // another publisher was faster
-		return p.Catalog.LoadTable(ctx, store.Identify(t.Name))
+		now, err = p.Catalog.LoadTable(ctx, store.Identify(t.Name))
 	}
-	return now, err
+	if err != nil {
+		return nil, err
+	}
+	return p.adapt(ctx, now, s)
+}
+
+// adapt gives a table the columns of a schema and the name mapping of its own columns. If another publisher
+// changes the table at the same time, the error is table.ErrCommitFailed.
+func (p *Publisher) adapt(ctx context.Context, now *table.Table, s *iceberg.Schema) (*table.Table, error) {
+	after, err := evolve(ctx, now, s)
+	if err == nil {
+		after, err = mapNames(ctx, after)
+	}
+	if err != nil && p.lost(ctx, now, err) {
+		err = fmt.Errorf("%w: %w", table.ErrCommitFailed, err)
+	}
+	return after, err
+}
+
+// mapNames makes the name mapping of a table that of its columns. A catalog may give the columns of a new
+// table other ids than those that it was asked for. By the old mapping, readers would then find one column of
+// a file under the name of another one.
+func mapNames(ctx context.Context, now *table.Table) (*table.Table, error) {
+	mapping, err := json.Marshal(now.Schema().NameMapping())
+	if err != nil || now.Properties()[table.DefaultNameMappingKey] == string(mapping) {
+		return now, err
+	}
+	txn := now.NewTransaction()
+	err = txn.SetProperties(iceberg.Properties{table.DefaultNameMappingKey: string(mapping)})
+	if err != nil {
+		return nil, err
+	}
+	return txn.Commit(ctx)
 }
 
 // evolve adds the columns that a table lacks. The ids of the others stay.

@@ -89,8 +89,8 @@ func Postgres(t testing.TB) string {
 	}
 	address := FreeAddress(t)
 	host, port, _ := strings.Cut(address, ":")
-	c := exec.Command(filepath.Join(installed, "bin", "postgres"), "-D", data, "-h", host, "-p", port, "-k", home,
-		"-c", "fsync=off")
+	c := exec.Command(filepath.Join(installed, "bin", "postgres"), "-D", data, "-h", host, "-p", port,
+		"-k", home, "-c", "fsync=off")
 	c.SysProcAttr = as
 	c.Dir = home
 	Start(t, c, address)
@@ -100,13 +100,14 @@ func Postgres(t testing.TB) string {
 // nobody is the user without rights of Linux.
 const nobody = 65534
 
-// Glue starts a mock of AWS Glue, sets the environment variable with which AWS clients find it, and returns the
-// name of the catalog.
+// Glue starts a mock of AWS Glue, sets the environment variable with which AWS clients find it, and returns
+// the name of the catalog.
 func Glue(t testing.TB) string {
 	t.Helper()
 	address := FreeAddress(t)
 	host, port, _ := strings.Cut(address, ":")
-	Start(t, exec.Command(filepath.Join(programs(t), "moto", "bin", "moto_server"), "-H", host, "-p", port), address)
+	program := filepath.Join(programs(t), "moto", "bin", "moto_server")
+	Start(t, exec.Command(program, "-H", host, "-p", port), address)
 	t.Setenv("AWS_ENDPOINT_URL_GLUE", "http://"+address)
 	return "glue"
 }

@@ -62,7 +62,8 @@ func catalogProperties(name string) (iceberg.Properties, error) {
 		if err != nil || u.Host == "" || strings.Trim(u.Path, "/") == "" {
 			return nil, errors.New("catalog of PostgreSQL: want postgres://USER@HOST/DATABASE")
 		}
-		if _, found := u.User.Password(); found || u.Query().Has("password") {
+		_, found := u.User.Password()
+		if found || u.Query().Has("password") {
 			return nil, errors.New("catalog of PostgreSQL: the password comes from PGPASSWORD or ~/.pgpass")
 		}
 		return iceberg.Properties{
@@ -80,8 +81,8 @@ func catalogProperties(name string) (iceberg.Properties, error) {
 // createTables is the property of a SQL catalog that creates its tables.
 const createTables = "init_catalog_tables"
 
-// loadAttempts is the number of times that a catalog is opened. If another publisher creates the namespace or the
-// database's tables at once, some databases fail instead of waiting.
+// loadAttempts is the number of times that a catalog is opened. If another publisher creates the namespace or
+// the database's tables at once, some databases fail instead of waiting.
 const loadAttempts = 5
 
 // loadCatalog loads a catalog, and creates its namespace.
