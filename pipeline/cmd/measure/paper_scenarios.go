@@ -301,32 +301,45 @@ var hostFlowRanges = []struct {
 	hi   float64
 }{{"below 100", 100}, {"100 to 400", 400}, {"400 to 1,600", 1600}, {"above 1,600", math.Inf(1)}}
 
+// An errorParts has errors of p99 of several scenarios: the whole error, and its parts with
+// and without draws from buckets.
+type errorParts struct {
+	paper, ours, drawing, undrawn, flow []float64
+}
+
+func (e *errorParts) add(s comparedScenario) {
+	e.paper = append(e.paper, s.independent)
+	e.ours = append(e.ours, s.p99(byIndependent))
+	e.drawing = append(e.drawing, s.drawing())
+	e.undrawn = append(e.undrawn, s.p99(byIndependent)-s.drawing())
+	e.flow = append(e.flow, s.p99(byFlow))
+}
+
 // bucketTable shows how the error, and the part of it that comes from the draws, depend on the number of
-// flows.
+// flows. Rows at another load than the paper's are separate.
 func (p *paper) bucketTable(all []comparedScenario) {
 	p.text("buckets")
-	p.header("flows of a host", "rows", "the paper's", byIndependent, "difference", "of it by drawing",
-		"error without draws", byFlow)
-	lo := 0.0
-	for _, r := range hostFlowRanges {
-		var paper, ours, differences, drawing, undrawn, flow []float64
-		for _, s := range all {
-			if s.hostFlows() < lo || s.hostFlows() >= r.hi || math.IsNaN(s.drawing()) {
-				continue
+	p.header("busiest link", "flows of a host", "rows", paperParsimon, byIndependent, "of it by drawing",
+		"without draws", byFlow)
+	for _, load := range []struct {
+		name   string
+		loaded bool
+	}{{"as in the paper", true}, {"other", false}} {
+		lo := 0.0
+		for _, r := range hostFlowRanges {
+			var e errorParts
+			for _, s := range all {
+				flows := s.hostFlows()
+				if s.loaded() == load.loaded && flows >= lo && flows < r.hi && !math.IsNaN(s.drawing()) {
+					e.add(s)
+				}
 			}
-			paper = append(paper, s.independent)
-			ours = append(ours, s.p99(byIndependent))
-			differences = append(differences, s.p99(byIndependent)-s.independent)
-			drawing = append(drawing, s.drawing())
-			undrawn = append(undrawn, s.p99(byIndependent)-s.drawing())
-			flow = append(flow, s.p99(byFlow))
+			lo = r.hi
+			if len(e.ours) > 0 {
+				p.row(load.name, r.name, len(e.ours), middleAndRange(e.paper), middleAndRange(e.ours),
+					middleAndRange(e.drawing), middleAndRange(e.undrawn), middleAndRange(e.flow))
+			}
 		}
-		lo = r.hi
-		if len(ours) == 0 {
-			continue
-		}
-		p.row(r.name, len(ours), middleAndRange(paper), middleAndRange(ours), middleAndRange(differences),
-			middleAndRange(drawing), middleAndRange(undrawn), middleAndRange(flow))
 	}
 }
 
