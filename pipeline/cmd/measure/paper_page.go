@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -223,6 +225,37 @@ func (r *paperRecord) top10() float64 {
 	return r.meanRun(func(run paperRun) float64 { return run.Top10Load })
 }
 
+// sectionLoads are the loads of the busiest link in the paper, for sections of one load.
+var sectionLoads = map[string]float64{"large": 0.5, "failures": 0.68}
+
+// paperLoad is the load of the busiest link in the paper. Names of transports end with theirs.
+func (r *paperRecord) paperLoad() float64 {
+	_, load, _ := strings.Cut(r.Item.Name, "-")
+	percent, err := strconv.ParseFloat(load, 64)
+	if r.Item.Section == "transports" && err == nil {
+		return percent / 100
+	}
+	return cmp.Or(r.Item.Load, sectionLoads[r.Item.Section])
+}
+
+// loaded reports whether the busiest link of the draws has the load that it has in the paper.
+func (r *paperRecord) loaded() bool { return abs(r.maxLoad()/r.paperLoad()-1) <= loadTolerance }
+
+// otherLoad says that a row is not decided because of its load.
+func (r *paperRecord) otherLoad() string {
+	return fmt.Sprintf("the busiest link has a load of %s, in the paper %s", share(r.maxLoad()),
+		share(r.paperLoad()))
+}
+
+// against compares the error of independent at p99 with the paper's, which is between lo and hi. At another
+// load, nothing is decided.
+func (r *paperRecord) against(sampling *pool, bin string, lo, hi float64) verdict {
+	if !r.loaded() {
+		return undecided
+	}
+	return sampling.against(r.p99Errors(byIndependent, bin), lo, hi)
+}
+
 func (r *paperRecord) meanRun(of func(paperRun) float64) float64 {
 	var values []float64
 	for _, run := range r.Runs[r.Item.Ways[0]] {
@@ -373,8 +406,13 @@ func (p *paper) againstPaper(r *paperRecord, bin string, lo, hi float64) {
 	var of pool
 	errors := r.p99Errors(byIndependent, bin)
 	of.add(errors)
-	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**. Ours is %s, sampling error %s.",
-		errorRange(lo, hi), of.against(errors, lo, hi), sampledError(errors), marginText(of.margin(len(errors))))
+	why := ""
+	if !r.loaded() {
+		why = ", because " + r.otherLoad()
+	}
+	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**%s. Ours is %s, sampling error %s.",
+		errorRange(lo, hi), r.against(&of, bin, lo, hi), why, sampledError(errors),
+		marginText(of.margin(len(errors))))
 }
 
 func errorRange(lo, hi float64) string {
@@ -435,7 +473,8 @@ func (p *paper) transportsSection() {
 		}
 	}
 	p.printf("Ours, error of p99 by size (%s):", strings.Join(bins[:], " / "))
-	p.header("transport and load", "workload", "true p99", "the paper's", byIndependent, "verdict", byFlow)
+	p.header("transport and load", "workload", "busiest link", "true p99", "the paper's", byIndependent, "verdict",
+		byFlow)
 	for _, r := range records {
 		var truths, theirs, ours, verdicts, flows []string
 		for i, bin := range bins {
@@ -444,10 +483,10 @@ func (p *paper) transportsSection() {
 			truths = append(truths, fmt.Sprintf("%.1f", r.truth(bin, paperEstimate.bySize).p99()))
 			theirs = append(theirs, percent(paper))
 			ours = append(ours, sampledError(errors))
-			verdicts = append(verdicts, string(pools[r.Form][i].against(errors, paper, paper)))
+			verdicts = append(verdicts, string(r.against(&pools[r.Form][i], bin, paper, paper)))
 			flows = append(flows, percent(r.errorOf(byFlow, bin).p99()))
 		}
-		cells := []any{r.Item.Name, r.settled()}
+		cells := []any{r.Item.Name, r.settled(), share(r.maxLoad())}
 		for _, texts := range [][]string{truths, theirs, ours, verdicts, flows} {
 			cells = append(cells, strings.Join(texts, " / "))
 		}
@@ -503,7 +542,7 @@ func (p *paper) failuresSection(ctx context.Context) {
 		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
 			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
 			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
-			of[r.Form].against(r.p99Errors(byIndependent, "all"), lo, hi),
+			r.against(of[r.Form], "all", lo, hi),
 			marginText(of[r.Form].margin(drawsCount)),
 			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}

@@ -199,15 +199,9 @@ func (s comparedScenario) sampling(of map[string]*betweenDraws) *pool {
 	return &of[s.Form].errors
 }
 
-// loaded reports whether the busiest link of the draws has the load of the paper's draw.
-func (s comparedScenario) loaded() bool { return abs(s.maxLoad()/s.load-1) <= loadTolerance }
-
-// agrees compares independent with the paper's Parsimon. At another load, nothing is decided.
+// agrees compares independent with the paper's Parsimon.
 func (s comparedScenario) agrees(of map[string]*betweenDraws) verdict {
-	if !s.loaded() {
-		return undecided
-	}
-	return s.sampling(of).against(s.p99Errors(byIndependent, "all"), s.independent, s.independent)
+	return s.against(s.sampling(of), "all", s.independent, s.independent)
 }
 
 // drawing returns the part of the error of p99 that comes from drawing delays from buckets, as a mean over
@@ -240,8 +234,7 @@ func (s comparedScenario) why(v verdict, margin float64) string {
 	}
 	var reasons []string
 	if !s.loaded() {
-		reasons = append(reasons, fmt.Sprintf("the busiest link has a load of %s, in the paper %s",
-			share(s.maxLoad()), share(s.load)))
+		reasons = append(reasons, s.otherLoad())
 	}
 	if abs(s.drawing()) > namedByDrawing {
 		reasons = append(reasons, fmt.Sprintf("drawing from buckets causes %+.0f points of the error (%.0f flows "+
