@@ -124,7 +124,8 @@ type paper struct {
 	method               string // its version: runs of another method are measured again
 	folder               string // of the runs
 	shortForm, wholeForm *paperForm
-	records              map[string]*paperRecord // by key of a form
+	records              map[string]*paperRecord    // by key of a form
+	verdicts             map[string]map[verdict]int // of the rows of a section that the page has
 }
 
 func (p *paper) forms() []*paperForm { return []*paperForm{p.shortForm, p.wholeForm} }
@@ -139,7 +140,8 @@ func (p *paper) measured() *paperForm {
 
 // repeatPaper measures the runs that are missing, and writes the page.
 func repeatPaper(ctx context.Context, b *bench) {
-	p := &paper{bench: b, folder: b.recordsOf("paper"), records: map[string]*paperRecord{}}
+	p := &paper{bench: b, folder: b.recordsOf("paper"), records: map[string]*paperRecord{},
+		verdicts: map[string]map[verdict]int{}}
 	p.program, p.method = b.version(ctx)
 	p.plan()
 	p.measure(ctx)

@@ -18,7 +18,6 @@ import (
 // writePage writes datasets/PAPER.md and its pictures from the records.
 func (p *paper) writePage(ctx context.Context) {
 	p.out.Reset()
-	p.introduction(ctx)
 	p.workloadSection(ctx)
 	p.largeSection(ctx)
 	p.sensitivitySection(ctx)
@@ -29,9 +28,12 @@ func (p *paper) writePage(ctx context.Context) {
 	p.failuresSection(ctx)
 	p.parkingSection(ctx)
 	p.timesSection()
+	sections := p.out.String()
+	p.out.Reset()
+	p.introduction(ctx) // it counts the verdicts of the sections
 	if p.err == nil {
 		blank := regexp.MustCompile(`\n{3,}`)
-		page := strings.TrimSpace(blank.ReplaceAllString(p.out.String(), "\n\n")) + "\n"
+		page := strings.TrimSpace(blank.ReplaceAllString(p.out.String()+sections, "\n\n")) + "\n"
 		p.fail(os.WriteFile(filepath.Join("datasets", "PAPER.md"), []byte(page), 0o644))
 	}
 }
@@ -47,10 +49,19 @@ func (p *paper) introduction(ctx context.Context) {
 	}
 }
 
-// coverage prints how many items of each section are measured, in both forms.
+// judged counts the verdict of a row of a section, and returns it.
+func (p *paper) judged(section string, v verdict) verdict {
+	if p.verdicts[section] == nil {
+		p.verdicts[section] = map[verdict]int{}
+	}
+	p.verdicts[section][v]++
+	return v
+}
+
+// coverage prints how many items of each section are measured, in both forms, and what their rows show.
 func (p *paper) coverage() {
 	p.text("coverage")
-	p.header("section", "short form", "whole form")
+	p.header("section", "short form", "whole form", string(agrees), string(differs), string(undecided))
 	var total [2][2]int // by form: items that are measured, and all
 	for _, section := range []string{"large", "192", "ns3", "detail", "transports", "mix", "failures",
 		"parking"} {
@@ -71,10 +82,11 @@ func (p *paper) coverage() {
 			total[i][1] += all
 			cells = append(cells, fmt.Sprintf("%d of %d", measured, all))
 		}
-		p.row(cells...)
+		of := p.verdicts[section]
+		p.row(append(cells, of[agrees], of[differs], of[undecided])...)
 	}
 	p.row("all", fmt.Sprintf("%d of %d", total[0][0], total[0][1]), fmt.Sprintf("%d of %d", total[1][0],
-		total[1][1]))
+		total[1][1]), "", "", "")
 }
 
 // textTitle is the title of a part of paper.txt.
@@ -371,7 +383,8 @@ func (p *paper) ns3Section(ctx context.Context) {
 		data = append(data, point{"ours": mean(errors), "paper": s.beside.p99(), "code": "as published"},
 			point{"ours": mean(errors), "paper": s.repaired.p99(), "code": "ECMP repaired"})
 		p.row(append(cells, s.beside, s.repaired, percent(mean(errors)-s.repaired.p99())+" "+
-			marginText(of.margin(len(errors))), of.against(errors, s.repaired.p99(), s.repaired.p99()))...)
+			marginText(of.margin(len(errors))), p.judged("ns3", of.against(errors, s.repaired.p99(),
+			s.repaired.p99())))...)
 	}
 	difference, margin := paired(ours, theirs)
 	together := decide(difference, margin)
@@ -411,7 +424,7 @@ func (p *paper) againstPaper(r *paperRecord, bin string, lo, hi float64) {
 		why = ", because " + r.otherLoad()
 	}
 	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**%s. Ours is %s, sampling error %s.",
-		errorRange(lo, hi), r.against(&of, bin, lo, hi), why, sampledError(errors),
+		errorRange(lo, hi), p.judged(r.Item.Section, r.against(&of, bin, lo, hi)), why, sampledError(errors),
 		marginText(of.margin(len(errors))))
 }
 
@@ -483,7 +496,8 @@ func (p *paper) transportsSection() {
 			truths = append(truths, fmt.Sprintf("%.1f", r.truth(bin, paperEstimate.bySize).p99()))
 			theirs = append(theirs, percent(paper))
 			ours = append(ours, sampledError(errors))
-			verdicts = append(verdicts, string(r.against(&pools[r.Form][i], bin, paper, paper)))
+			v := p.judged("transports", r.against(&pools[r.Form][i], bin, paper, paper))
+			verdicts = append(verdicts, string(v))
 			flows = append(flows, percent(r.errorOf(byFlow, bin).p99()))
 		}
 		cells := []any{r.Item.Name, r.settled(), share(r.maxLoad())}
@@ -542,7 +556,7 @@ func (p *paper) failuresSection(ctx context.Context) {
 		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
 			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
 			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
-			r.against(of[r.Form], "all", lo, hi),
+			p.judged("failures", r.against(of[r.Form], "all", lo, hi)),
 			marginText(of[r.Form].margin(drawsCount)),
 			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
@@ -627,7 +641,7 @@ func (p *paper) parkingSection(ctx context.Context) {
 	for _, r := range records {
 		f := paperFindings[r.Item.Name]
 		p.row(r.Item.Name, r.settled(), r.truth("main", paperEstimate.byService).slowdowns(), f.says,
-			drawnErrors(r.errorsOf(byIndependent, "main", paperEstimate.byService)), f.true(errors[r.Form]),
+			drawnErrors(r.errorsOf(byIndependent, "main", paperEstimate.byService)), p.judged("parking", f.true(errors[r.Form])),
 			drawnErrors(r.errorsOf(byFlow, "main", paperEstimate.byService)))
 	}
 	p.draw(ctx, "parking", "Tails of the main traffic's slowdown", parkingChart(longestOnly(records)))

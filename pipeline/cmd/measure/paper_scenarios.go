@@ -357,7 +357,7 @@ func (p *paper) scenarioTable(all []comparedScenario) {
 		"the paper's, clustered", "clustered", "flow")
 	of := betweenDrawsOf(all)
 	for _, s := range all {
-		v := s.agrees(of)
+		v := p.judged("192", s.agrees(of))
 		errors := s.p99Errors(byIndependent, "all")
 		margin := s.sampling(of).margin(len(errors))
 		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, s.settled(), s.flows(),

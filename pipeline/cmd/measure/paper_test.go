@@ -283,7 +283,8 @@ func pageOf(t *testing.T, items []paperItem, records []*paperRecord, write func(
 		t.Fatal(err)
 	}
 	p := &paper{bench: &bench{shared: "shared"}, shortForm: &paperForm{name: "short"},
-		wholeForm: &paperForm{name: "whole", items: items}, records: map[string]*paperRecord{}}
+		wholeForm: &paperForm{name: "whole", items: items}, records: map[string]*paperRecord{},
+		verdicts: map[string]map[verdict]int{}}
 	for _, r := range records {
 		p.records[r.Form+"/"+r.Item.key()] = r
 		if r.Form == "short" {
@@ -318,6 +319,7 @@ func TestPageComparesWithThePaper(t *testing.T) {
 	}, func(p *paper) {
 		p.sensitivitySection(t.Context())
 		p.timesSection()
+		p.coverage()
 	})
 	for _, want := range []string{
 		// t(1) = 12.706, 15.5 ± 15 points; t(4) = 2.776, √2 · 1%
@@ -333,6 +335,7 @@ func TestPageComparesWithThePaper(t *testing.T) {
 		"| other | 400 to 1,600 | 1 |",
 		"| not decided | the busiest link has a load of 68%, in the paper 34% |",
 		"| whole | 3 | flow | 0.0 | 0.0 | 0 |",
+		"| Errors of p99 over 192 scenarios | 1 of 1 | 3 of 4 | 1 | 2 | 1 |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
