@@ -167,7 +167,7 @@ MEASUREMENTS := paper loads lengths independent-coverage accuracy own-accuracy c
 .PHONY: pictures
 pictures:
 	@.ci/setup-notebooks
-paper: pictures ## the paper's evaluation again: datasets/PAPER.md (a night, ARGS=--short 15 minutes; a new start goes on)
+paper: pictures ## the paper's evaluation again: datasets/PAPER.md (a night; ARGS=--short: 15 minutes of the short form; a new start goes on)
 loads: ## the load of the busiest link of the shipped scenarios, asked and drawn
 lengths: ## the error of independent by the length of the workload, 0.1 to 10 s
 independent-coverage: ## 95% intervals of independent, over 200 drawn workloads of five kinds

@@ -58,8 +58,10 @@ type ParameterRun struct {
 	// The verdict of condition Until, which is true if Failed is set.
 	Until *gate.Verdict `json:"until,omitempty"`
 	// Jobs is set if flows wait for others.
-	Jobs    []summary.JobResult `json:"jobs,omitempty"`
-	Seconds float64             `json:"seconds"`
+	Jobs     []summary.JobResult `json:"jobs,omitempty"`
+	Load     *summary.LoadResult `json:"load,omitempty"` // set for a workload that was drawn for a load
+	Warnings []string            `json:"warnings"`
+	Seconds  float64             `json:"seconds"`
 
 	scenario *scenario.Scenario // set for a scenario file
 	changes  scenario.Changes   // set for a scenario of the lake

@@ -132,6 +132,8 @@ func (r *ParameterRun) read(ctx context.Context, plan ParameterPlan, e *pipeline
 	r.ScenarioID = found.ScenarioID
 	r.Variant = found.Variant
 	r.Jobs = found.Jobs
+	r.Load = found.Load
+	r.Warnings = found.Warnings
 	r.PercentilesResult = found.Percentiles[len(found.Percentiles)-1] // of all flows
 	return nil
 }

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"slices"
+	"strings"
 
 	"parsimon/pipeline/text"
 	"parsimon/schema/names"
@@ -24,6 +25,33 @@ func (p *Parameters) mixed() bool {
 	return slices.ContainsFunc(p.Runs, func(r ParameterRun) bool { return r.Variant != p.Runs[0].Variant })
 }
 
+// loaded reports whether flows are drawn for a load.
+func (p *Parameters) loaded() bool {
+	return slices.ContainsFunc(p.Runs, func(r ParameterRun) bool { return r.Load != nil })
+}
+
+// loads returns the load of the most loaded link, including headers, and the load for which the flows were
+// drawn.
+func (r *ParameterRun) loads() []any {
+	if r.Load == nil {
+		return []any{nil, nil}
+	}
+	return []any{text.Figure(r.Load.Reached), text.Figure(r.Load.Asked)}
+}
+
+// kindsOfWarnings returns the kinds of the warnings, with which their lines begin.
+func (r *ParameterRun) kindsOfWarnings() any {
+	var kinds []string
+	for _, line := range r.Warnings {
+		kind, _, _ := strings.Cut(line, ":")
+		kinds = append(kinds, kind)
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	return strings.Join(kinds, ", ")
+}
+
 // addRuns adds the table of the runs.
 func (p *Parameters) addRuns(a *text.Answer) {
 	head := p.keys()
@@ -36,7 +64,10 @@ func (p *Parameters) addRuns(a *text.Answer) {
 	if p.mixed() {
 		head = append(head, "variant")
 	}
-	head = append(head, "p50", "p90", "p99", "p99_lo", "p99_hi", "p999", "p50_fct_ms", "p99_fct_ms", "seconds",
+	if p.loaded() {
+		head = append(head, "load", "load_asked")
+	}
+	head = append(head, "warnings", "p50", "p90", "p99", "p99_lo", "p99_hi", "p999", "p50_fct_ms", "p99_fct_ms", "seconds",
 		"scenario")
 	table := a.Table(head...)
 	for i := range p.Runs {
@@ -60,6 +91,10 @@ func (p *Parameters) textRow(r *ParameterRun) []any {
 	if p.mixed() {
 		row = append(row, r.Variant)
 	}
+	if p.loaded() {
+		row = append(row, r.loads()...)
+	}
+	row = append(row, r.kindsOfWarnings())
 	figures := []*float64{&r.P50, &r.P90, &r.P99, r.P99Lo, r.P99Hi, &r.P999, r.P50FCT, r.P99FCT}
 	return slices.Concat(row, names.Of(figures, figureOrNil), []any{r.Seconds, r.ScenarioID})
 }
@@ -92,6 +127,9 @@ func (p *Parameters) addNotes(a *text.Answer) {
 	a.Linef("\np99_lo and p99_hi: the 95%% interval of p99 for other traffic of the same kind. Runs whose " +
 		"intervals overlap may be alike; where their flows are the same, parsimon compare has the interval of the " +
 		"difference, which is narrower")
+	if slices.ContainsFunc(p.Runs, func(r ParameterRun) bool { return len(r.Warnings) > 0 }) {
+		a.Linef("warnings: of each run, in full with --format json and in table warnings")
+	}
 	a.Linef("%s in %.1f s, up to %d at once", topology.Count(len(p.Runs), "run"), p.Seconds, p.AtOnce)
 }
 

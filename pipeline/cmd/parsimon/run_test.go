@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -327,5 +328,39 @@ func TestRefusals(t *testing.T) {
 		if after != before {
 			t.Fatalf("%q left something:\n%s\nbefore:\n%s", c.args, after, before)
 		}
+	}
+}
+
+// A sweep whose rows hide that a link was overloaded, or that flows missed the load they were drawn for, leads
+// to wrong conclusions. Each row has the load and the warnings that a run of its scenario states.
+func TestRowsOfASweepHaveLoadsAndWarnings(t *testing.T) {
+	scenario := tinyScenario(t, "")
+	lake := filepath.Join(t.TempDir(), "lake")
+	args := []string{"sweep", scenario, "--lake", lake, "-q", "--estimator", "independent", "--set",
+		"load.max=20%,90%"}
+	type loaded struct {
+		Load     struct{ Asked, Reached float64 }
+		Warnings []string
+	}
+	var sweep struct{ Runs []loaded }
+	if err := json.Unmarshal([]byte(must(t, append(args, "--format", "json")...)), &sweep); err != nil {
+		t.Fatal(err)
+	}
+	kinds := ""
+	for i, load := range []string{"20%", "90%"} {
+		var run loaded
+		if err := json.Unmarshal([]byte(must(t, "run", scenario, "--lake", lake, "-q", "--estimator", "independent",
+			"--set", "load.max="+load, "--format", "json")), &run); err != nil {
+			t.Fatal(err)
+		}
+		if run.Load.Reached <= 0 || !reflect.DeepEqual(sweep.Runs[i], run) {
+			t.Errorf("load %s: the sweep has %+v, the run %+v", load, sweep.Runs[i], run)
+		}
+		kinds += strings.Join(run.Warnings, "\n")
+	}
+	text := must(t, args...)
+	contains(t, text, "load_asked", "0.2000", "0.9000")
+	if !strings.Contains(kinds, "overload: ") || !strings.Contains(text, "overload") {
+		t.Errorf("no link is overloaded:\n%s\n%s", kinds, text)
 	}
 }
