@@ -67,8 +67,8 @@ func (p *Parameters) addRuns(a *text.Answer) {
 	if p.loaded() {
 		head = append(head, "load", "load_asked")
 	}
-	head = append(head, "warnings", "p50", "p90", "p99", "p99_lo", "p99_hi", "p999", "p50_fct_ms", "p99_fct_ms", "seconds",
-		"scenario")
+	head = append(head, "warnings", "p50", "p90", "p99", "p99_lo", "p99_hi", "p999", "p50_fct_ms",
+		"p99_fct_ms", "seconds", "scenario")
 	table := a.Table(head...)
 	for i := range p.Runs {
 		table.Add(p.textRow(&p.Runs[i])...)
@@ -107,8 +107,8 @@ func (p *Parameters) valuesOf(r *ParameterRun) []any {
 // addNotes adds what a reader must know to compare the runs.
 func (p *Parameters) addNotes(a *text.Answer) {
 	if p.mixed() {
-		a.Linef("the runs have different estimators (column variant), which also differ: --estimator sets one for " +
-			"all")
+		a.Linef("the runs have different estimators (column variant), which also differ: --estimator sets one " +
+			"for all")
 	}
 	if p.Note != "" {
 		a.Linef("warning: %s", p.Note)

@@ -486,8 +486,8 @@ func (p *paper) transportsSection() {
 		}
 	}
 	p.printf("Ours, error of p99 by size (%s):", strings.Join(bins[:], " / "))
-	p.header("transport and load", "workload", "busiest link", "true p99", "the paper's", byIndependent, "verdict",
-		byFlow)
+	p.header("transport and load", "workload", "busiest link", "true p99", "the paper's", byIndependent,
+		"verdict", byFlow)
 	for _, r := range records {
 		var truths, theirs, ours, verdicts, flows []string
 		for i, bin := range bins {
@@ -641,7 +641,8 @@ func (p *paper) parkingSection(ctx context.Context) {
 	for _, r := range records {
 		f := paperFindings[r.Item.Name]
 		p.row(r.Item.Name, r.settled(), r.truth("main", paperEstimate.byService).slowdowns(), f.says,
-			drawnErrors(r.errorsOf(byIndependent, "main", paperEstimate.byService)), p.judged("parking", f.true(errors[r.Form])),
+			drawnErrors(r.errorsOf(byIndependent, "main", paperEstimate.byService)),
+			p.judged("parking", f.true(errors[r.Form])),
 			drawnErrors(r.errorsOf(byFlow, "main", paperEstimate.byService)))
 	}
 	p.draw(ctx, "parking", "Tails of the main traffic's slowdown", parkingChart(longestOnly(records)))

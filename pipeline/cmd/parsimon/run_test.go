@@ -331,8 +331,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A sweep whose rows hide that a link was overloaded, or that flows missed the load they were drawn for, leads
-// to wrong conclusions. Each row has the load and the warnings that a run of its scenario states.
+// A sweep whose rows hide that a link was overloaded, or that flows missed the load they were drawn for,
+// leads to wrong conclusions. Each row has the load and the warnings that a run of its scenario states.
 func TestRowsOfASweepHaveLoadsAndWarnings(t *testing.T) {
 	scenario := tinyScenario(t, "")
 	lake := filepath.Join(t.TempDir(), "lake")
