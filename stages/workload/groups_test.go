@@ -140,3 +140,26 @@ func TestServiceErrors(t *testing.T) {
 		}
 	}
 }
+
+// A service that is confined to hosts has the racks that have any of them, with these hosts only. With others,
+// a matrix would have the wrong rows, and hosts would get traffic that they do not have.
+func TestRacksOfSomeHosts(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(2))
+	all := n.Racks()
+	for _, c := range []struct {
+		places []int
+		hosts  []int32
+		want   [][]int32
+	}{
+		{nil, nil, all},
+		{[]int{2, 1}, nil, [][]int32{all[2], all[1]}},
+		{nil, []int32{all[1][3], all[1][0], all[4][2]}, [][]int32{{all[1][0], all[1][3]}, {all[4][2]}}},
+		{[]int{4, 0}, []int32{all[1][0], all[4][2]}, [][]int32{{all[4][2]}}},
+		{[]int{0}, []int32{all[1][0]}, nil},
+	} {
+		got := workload.HostRacks(n, c.places, c.hosts)
+		if !slices.EqualFunc(got, c.want, slices.Equal[[]int32]) {
+			t.Errorf("racks %v and hosts %v: %v, want %v", c.places, c.hosts, got, c.want)
+		}
+	}
+}

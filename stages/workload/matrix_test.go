@@ -135,6 +135,15 @@ func TestMatrixIsDeterministic(t *testing.T) {
 			}
 		}
 	}
+	uniform := workload.MatrixUniform
+	if _, err := workload.NewMatrixOf(uniform, 64, 64, 1); err != nil {
+		t.Errorf("4,096 racks: %v", err)
+	}
+	for _, size := range [][2]int{{0, 1}, {1, 0}, {4097, 1}, {1, 4097}, {17, 241}} {
+		if _, err := workload.NewMatrixOf(uniform, size[0], size[1], 1); err == nil {
+			t.Errorf("%v pods and racks: no error", size)
+		}
+	}
 	if _, err := workload.NewMatrixOf("blob", 1, 1, 1); err == nil {
 		t.Error("unknown kind: no error")
 	}
@@ -173,6 +182,27 @@ func TestReadMatrix(t *testing.T) {
 		if _, err := workload.ReadMatrix(file(c[0], c[1])); err == nil || !strings.Contains(err.Error(), c[2]) ||
 			!strings.Contains(err.Error(), c[0]) {
 			t.Errorf("%s: error %v, want %q", c[0], err, c[2])
+		}
+	}
+}
+
+// Every second pod of a web server cluster has web racks only, which hardly communicate among themselves.
+// Otherwise cache traffic would stay within pods, and the links between pods would be idle.
+func TestEverySecondPodHasNoCaches(t *testing.T) {
+	const pods = 6
+	const racks = 8
+	m := mustMatrix(t, "webserver", pods, racks)
+	var within [pods]float64
+	for pod := range pods {
+		for i := range racks {
+			for j := range racks {
+				within[pod] += m.Weight(pod*racks+i, pod*racks+j)
+			}
+		}
+	}
+	for pod := 0; pod < pods; pod += 2 {
+		if within[pod] > within[pod+1]/10 {
+			t.Errorf("pod %d has a weight of %v within, pod %d %v", pod, within[pod], pod+1, within[pod+1])
 		}
 	}
 }
