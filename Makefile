@@ -151,6 +151,7 @@ fuzz: setup ## fuzz every target (FUZZTIME=30s each)
 faults: setup ## killed processes, failing disks, damaged bytes, hostile sizes, commands at once (PARSIMON_FAULTS_TIME=3h)
 	@PARSIMON_LONG=1 PARSIMON_FAULTS_TIME=$${PARSIMON_FAULTS_TIME:-3h} go test -timeout 24h -count 1 -parallel 1 -v ./pipeline/faults
 	@PARSIMON_LONG=1 go test -timeout 1h -count 1 -run TestPeakMemoryOnHostileSizes -v ./pipeline/cmd/parsimon
+	@PARSIMON_LONG=1 go test -timeout 1h -count 1 -run TestKilledRunContinues -v ./pipeline
 
 mutation: setup ## small faults in stages and simkernel that their own short tests do not find (hours; ARGS="--mutants 40 --seed 7")
 	@go run ./pipeline/cmd/mutation $(ARGS) ./stages/... ./simkernel/...
