@@ -147,12 +147,12 @@ func TestSettleSharesDomainsAnew(t *testing.T) {
 	settle(2, 1)
 	w.owned = [][]int32{{0, 1}, {}}
 	settle(400_000, 2)
-	for work, alone := range map[int64]bool{198: true, 200: false} {
+	for work, alone := range map[int64]bool{398: true, 400: false} {
 		c[0].work = work / 2
 		c[1].work = work / 2
-		w.Settle(1)
+		w.Settle(2)
 		if w.Alone != alone {
-			t.Errorf("an epoch of %d items in two domains: one worker alone is %v", work, w.Alone)
+			t.Errorf("two steps of %d items in two domains: one worker alone is %v", work, w.Alone)
 		}
 	}
 }
