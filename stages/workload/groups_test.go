@@ -141,8 +141,8 @@ func TestServiceErrors(t *testing.T) {
 	}
 }
 
-// A service that is confined to hosts has the racks that have any of them, with these hosts only. With others,
-// a matrix would have the wrong rows, and hosts would get traffic that they do not have.
+// A service that is confined to hosts has the racks that have any of them, with these hosts only. With
+// others, a matrix would have the wrong rows, and hosts would get traffic that they do not have.
 func TestRacksOfSomeHosts(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(2))
 	all := n.Racks()
