@@ -48,6 +48,8 @@ func (s *source) detect() string {
 		return "suzieq"
 	case len(s.files) > 1 && tabular(first) && tabular(s.files[1]):
 		return "tables"
+	case isFlowList("", s.head(first)):
+		return ""
 	case tabular(first):
 		return "cabling"
 	case extension(first) == ".json":
@@ -140,6 +142,9 @@ var foreignFormats = []foreignFormat{
 		fmt.Sprintf(toGraphML, `nx.Graph(nx.read_pajek("FILE"))`),
 	},
 	{"a graph of GEXF", hasText("<gexf"), fmt.Sprintf(toGraphML, `nx.read_gexf("FILE")`)},
+	{"a list of cables from the API of NetBox", hasText(`"a_terminations"`, `"b_terminations"`), `jq -r '` +
+		`["a", "port_a", "b", "port_b"], (.results[] | [.a_terminations[0], .b_terminations[0] | .object | ` +
+		`.device.name, .name]) | @csv' FILE > cables.csv`},
 	{"a project of GNS3", hasText(`"project_id"`, `"topology"`), `jq -r '.topology as $t | ($t.nodes | ` +
 		`map({(.node_id): .name}) | add) as $n | ["a", "port_a", "b", "port_b"], ($t.links[].nodes | [.[] | ` +
 		`$n[.node_id], "\(.adapter_number)/\(.port_number)"]) | @csv' FILE > cables.csv`},
@@ -151,7 +156,14 @@ var traffic = []foreignFormat{
 	{"a connection matrix of htsim", isConnectionMatrix, convertTrace},
 	{"a schedule of LogGOPSim", hasText("num_ranks", "rank 0"), convertTrace},
 	{"a Chakra trace", hasExtension(".et"), convertTrace},
+	{"a list of flows", isFlowList, "parsimon run --topology NETWORK --flows FILE"},
 	{"a conn.log of Zeek", hasText("#fields", "id.orig_h"), "parsimon ingest FILE --topology NETWORK"},
+}
+
+// isFlowList reports whether a file begins with the header of a flow list.
+func isFlowList(_, head string) bool {
+	header, _, _ := strings.Cut(head, "\n")
+	return strings.Contains(header, "size_bytes") && strings.Contains(header, "start_ns")
 }
 
 const convertTrace = "parsimon convert FILE --topology NETWORK -o flows.csv"

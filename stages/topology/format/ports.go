@@ -133,6 +133,7 @@ var unknownPorts = []string{
 	"-",
 	"--",
 	"n/a",
+	"not advertised",
 	"na",
 	"none",
 	"null",

@@ -427,6 +427,8 @@ func TestUnknownFormats(t *testing.T) {
 		"net.gexf":    {"<gexf/>", "nx.read_gexf"},
 		"other.json":  {`{"a": 1}`, "no known format (tables, cabling,"},
 		"notes.txt":   {"hello", "A cabling list is the simplest"},
+		"cables.json": {`{"results": [{"a_terminations": [], "b_terminations": []}]}`, "the API of NetBox"},
+		"flows.csv":   {"src,dst,size_bytes,start_ns\n0,1,2,3\n", "a list of flows" + reads + "run --topology "},
 		"perm.cm":     {"Nodes 2\nConnections 1\n0->1 start 0 size 5\n", "a connection matrix of htsim" + reads},
 		"ring.goal":   {"num_ranks 1\nrank 0 {\n}\n", "a schedule of LogGOPSim" + reads + "convert "},
 		"job.0.et":    {"\x05\x0a\x03abc", "a Chakra trace" + reads + "convert "},

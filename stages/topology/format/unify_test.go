@@ -105,7 +105,7 @@ func TestNodeListWithDomains(t *testing.T) {
 
 // A port that one end does not know must not become a separate port.
 func TestUnknownPorts(t *testing.T) {
-	for _, unknown := range []string{"-", "", "n/a", "--", "unknown"} {
+	for _, unknown := range []string{"-", "", "n/a", "--", "unknown", "not advertised"} {
 		list := "local_device,local_interface,remote_device,remote_interface\n" +
 			"edge1,xe-0/0/0,exit1,Ethernet4\nedge1,xe-0/0/1,exit2,Ethernet4\nexit1,Ethernet4,edge1,?\nexit2,Ethernet4,edge1,?\n" +
 			"exit1,Ethernet1,srv1,eth0\nexit2,Ethernet1,srv2,eth0\n"
