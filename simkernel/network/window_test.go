@@ -69,8 +69,9 @@ func (x *exchange) slowdowns(t *testing.T) []float64 {
 	return slowdowns
 }
 
-// check fails if two flows slow each other down by more than the ACKs of the other direction.
-func (x *exchange) check(t *testing.T) {
+// check fails if two flows slow each other down by more than the ACKs of the other direction. It returns the
+// larger slowdown.
+func (x *exchange) check(t *testing.T) float64 {
 	t.Helper()
 	got := slices.Max(x.slowdowns(t))
 	full := float64(x.params.PayloadBytes + x.params.HeaderBytes)
@@ -82,12 +83,13 @@ func (x *exchange) check(t *testing.T) {
 		t.Errorf("%v, %d B, hops of %v bps, cables of %d ns: slowdown %.4f, must be at most %.4f",
 			x.params.Transport, x.params.PayloadBytes, x.bps, x.delayNS, got, limit)
 	}
+	return got
 }
 
 // Two hosts that send long flows to each other slow each other down only by the ACKs of the other direction.
 // If a fitted window had no room for the packets that an ACK waits behind on its way back, the flows would
 // wait for ACKs while their links are idle. If thresholds of delay did not include these waits, TIMELY and
-// Swift would slow down because of them.
+// Swift would slow down because of them. datasets/ACCURACY.md has the largest slowdowns, which are logged.
 func TestTrafficInBothDirectionsCostsItsACKs(t *testing.T) {
 	bandwidths := []int64{1e9, 10e9, 25e9, 100e9, 400e9}
 	lengths := []int{1, 2, 3, 4, 5, 6}
@@ -103,10 +105,11 @@ func TestTrafficInBothDirectionsCostsItsACKs(t *testing.T) {
 			x := exchange{params: simkernel.ParamsOf(transport), delayNS: 1000, packets: 4000}
 			x.params.SetWindow(simkernel.AutoWindow)
 			x.params.PayloadBytes = payload
+			largest := 0.0
 			for _, hops := range lengths {
 				for _, bps := range bandwidths {
 					x.bps = slices.Repeat([]int64{bps}, hops)
-					x.check(t)
+					largest = max(largest, x.check(t))
 				}
 			}
 			for range mixed {
@@ -114,8 +117,9 @@ func TestTrafficInBothDirectionsCostsItsACKs(t *testing.T) {
 				for range 2 + rng.IntN(5) {
 					x.bps = append(x.bps, kerneltest.Pick(rng, bandwidths...))
 				}
-				x.check(t)
+				largest = max(largest, x.check(t))
 			}
+			t.Logf("%v, %d B: largest slowdown %.4f", transport, payload, largest)
 		}
 	}
 }
