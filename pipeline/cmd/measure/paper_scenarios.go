@@ -334,6 +334,7 @@ func (p *paper) bucketTable(all []comparedScenario) {
 			}
 		}
 	}
+	p.text("buckets-code")
 }
 
 // middleAndRange prints the median, the least and the greatest value.
