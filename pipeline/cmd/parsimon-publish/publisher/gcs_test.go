@@ -31,7 +31,7 @@ func TestGoogleCloudStorage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found) != 6 || found[0].ETag == "" {
+	if len(found) < 6 || found[0].ETag == "" { // publishers that lose leave copies, which expiry removes
 		t.Errorf("objects %+v, want two files of three scenarios, with ETags", found)
 	}
 	to := filepath.Join(t.TempDir(), "copy")
