@@ -92,7 +92,7 @@ publish-readers: build publish s3 ## published tables by DuckDB, pyiceberg, pola
 	@.ci/setup-catalogs
 	@.ci/setup-notebooks
 	@cd pipeline/cmd/parsimon-publish && PARSIMON_S3_SERVER=$(S3_SERVER) PARSIMON_CATALOG_SERVERS=$(CATALOGS) \
-	 go test -short -timeout 30m -run 'Catalog|Rest' ./publisher
+	 go test -short -timeout 30m -run 'Catalog|Rest|Namespace' ./publisher
 	@.ci/publish-readers $(BIN) .cache/published
 	@.cache/readers/venv/bin/python .ci/nights $(BIN) .cache/nights
 

@@ -289,6 +289,30 @@ func TestFaultsOfRestServer(t *testing.T) {
 	}
 }
 
+// A publisher often has the right to change tables, and not the right to create namespaces. It must be able
+// to publish to a namespace that exists.
+func TestNamespaceThatExistsIsNotCreated(t *testing.T) {
+	s3test.Start(t)
+	behind, err := url.Parse(servertest.Rest(t, companyURL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisherWith(t, nil, companyURL, "rest:"+behind.String()) // creates it
+	to := httputil.NewSingleHostReverseProxy(behind)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/namespaces") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		to.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	p := publisherWith(t, fill(t, t.TempDir(), first, 40), companyURL, "rest:"+front.URL)
+	p.Tables = few()
+	publishAll(t, p, first)
+	checkReadable(t, p, map[string]int64{string(first) + "/flow-2": 81})
+}
+
 // publishOnce publishes the lake of another publisher with a catalog that may fail.
 func publishOnce(t *testing.T, like *Publisher, at string) error {
 	t.Helper()

@@ -85,14 +85,14 @@ const createTables = "init_catalog_tables"
 // the database's tables at once, some databases fail instead of waiting.
 const loadAttempts = 5
 
-// loadCatalog loads a catalog, and creates its namespace.
+// loadCatalog loads a catalog, and creates its namespace if it is missing.
 func loadCatalog(ctx context.Context, props iceberg.Properties) (catalog.Catalog, error) {
 	for attempt := 1; ; attempt++ {
 		c, err := catalog.Load(ctx, Namespace, props)
 		if err == nil {
-			err = c.CreateNamespace(ctx, table.Identifier{Namespace}, nil)
+			err = createNamespace(ctx, c)
 		}
-		if err == nil || errors.Is(err, catalog.ErrNamespaceAlreadyExists) {
+		if err == nil {
 			return c, nil
 		}
 		if attempt == loadAttempts || attempt == 2 && !IsTemporary(err) {
@@ -104,6 +104,21 @@ func loadCatalog(ctx context.Context, props iceberg.Properties) (catalog.Catalog
 		case <-time.After(time.Duration(attempt) * 100 * time.Millisecond):
 		}
 	}
+}
+
+// createNamespace creates the namespace of a catalog if it is missing. If it exists, createNamespace only
+// reads: a publisher may lack the right to create namespaces.
+func createNamespace(ctx context.Context, c catalog.Catalog) error {
+	name := table.Identifier{Namespace}
+	exists, err := c.CheckNamespaceExists(ctx, name)
+	if err != nil || exists {
+		return err
+	}
+	err = c.CreateNamespace(ctx, name, nil)
+	if errors.Is(err, catalog.ErrNamespaceAlreadyExists) { // another publisher was faster
+		return nil
+	}
+	return err
 }
 
 // IsTemporary reports whether a request to a catalog failed because the service was unavailable or its answer
