@@ -133,6 +133,11 @@ func TestSettleSharesDomainsAnew(t *testing.T) {
 	c := [2]*chained{{}, {}}
 	w := Start([]Domain{c[0], c[1]}, 2, Settings{StepPS: 10, LeastWork: 100})
 	defer w.Stop()
+	one := Start([]Domain{c[0], c[1]}, 1, Settings{})
+	if w.Alone || !one.Alone {
+		t.Errorf("of two workers, one begins alone: %v; of one: %v", w.Alone, one.Alone)
+	}
+	one.Stop()
 	w.owned = [][]int32{{0, 1}, {}}
 	settle := func(work int64, want int) {
 		t.Helper()
