@@ -238,6 +238,25 @@ func TestDeepestOfEqualSwitches(t *testing.T) {
 	}
 }
 
+// If two links dropped equally many packets, the first one is named. Another one would depend on their order
+// in the engine.
+func TestMostDroppedOfEqualLinks(t *testing.T) {
+	n := topologytest.Wire(t, 8, 6, [2]int32{3, 7}, [2]int32{4, 7}, [2]int32{5, 7}, [2]int32{0, 6},
+		[2]int32{1, 6}, [2]int32{2, 6})
+	var flows []workload.Row
+	for i, ends := range [][2]int32{{3, 5}, {4, 5}, {0, 2}, {1, 2}} {
+		flows = append(flows, workload.Row{ID: int64(i), Src: ends[0], Dst: ends[1], SizeBytes: 40_000, StartNS: 5})
+	}
+	m := methodtest.DCTCP(t, n)
+	m.Buffers = network.BufferParams{SwitchBytes: 3000, Alpha: 1}
+	s := simulateSmall(t, m, Options{}, flows...)
+	// Link 5 leads to host 5, and link 11 to host 2.
+	most := s.stats.MostDropped
+	if most == 0 || 2*most != s.stats.Losses.Dropped || s.stats.MostDroppedLink != 5 {
+		t.Errorf("link %d dropped %d of %d packets", s.stats.MostDroppedLink, most, s.stats.Losses.Dropped)
+	}
+}
+
 // A buffer that holds exactly the headroom of its longest cable is accepted. With a byte less, the error
 // names the cable.
 func TestLeastBufferOfPFC(t *testing.T) {

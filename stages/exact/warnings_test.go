@@ -52,6 +52,7 @@ func TestLongCables(t *testing.T) {
 	b.PFC = true
 	short := headroomWarnings(model(p, network.BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}))
 	if len(short) != 1 || !strings.Contains(short[0].Text, "PFC is not lossless") ||
+		short[0].Threshold != 1 || short[0].Link != -1 || short[0].Measure >= 1 ||
 		headroomWarnings(model(p, b)) != nil &&
 			!(short[0].Measure < headroomWarnings(model(p, b))[0].Measure) {
 		t.Errorf("%+v", short)
