@@ -84,6 +84,8 @@ var equivalents = []equivalent{
 		"if t.up && *mean > leastGain || !t.up && *mean < -leastGain {", ">", "two such numbers are never equal"},
 	{"simkernel/network/workers/workers.go",
 		"if t.up && *mean > leastGain || !t.up && *mean < -leastGain {", "<", "two such numbers are never equal"},
+	{"stages/topology/format/cabling.go", "const unknownBps = 1e10", "1e10",
+		"the speed of a cable whose fault is reported is not used"},
 	{"simkernel/linkcase/kernel.go", "if key < keys[p.front+1] { // the next packet is the same flow's", "<",
 		"keys differ in their sources"},
 	{"simkernel/linkcase/firsthop.go", "if bps > 0 && bps < k.c.SourceBps[0] {", "&&",

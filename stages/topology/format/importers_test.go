@@ -364,6 +364,10 @@ func TestYAML(t *testing.T) {
 		len(l.Network.Nodes) != 44 {
 		t.Errorf("fabric: %v", l.Faults)
 	}
+	// With as many racks as the factor, each plane has one spine.
+	most := loadText(t, "clos.yaml", strings.Replace(clos, "oversubscription: 4", "oversubscription: 16", 1),
+		Options{})
+	wantFaults(t, most)
 	graph := string(fixture(t, "graph.yaml"))
 	for _, c := range []struct{ text, old, new, want string }{
 		{clos, "oversubscription: 4", "oversubscription: 3", "1 format clos: oversubscription of 3 with 16 racks " +
@@ -386,6 +390,8 @@ func TestYAML(t *testing.T) {
 		{fabric, "kind: fat-tree,", "", "1 format fabric: has no kind"},
 		{graph, "[web1, web2]", "[web1, web1]",
 			`2 format graph.hosts[1]: is "web1", want a name that no other node has`},
+		{graph, "[web1, web2]", `[web1, "we:b2"]`, `2 format graph.hosts[1]: is "we:b2", want a name that`},
+		{graph, "[web1, web2]", `[web1, ""]`, `2 format graph.hosts[1]: is "", want a name that`},
 		{graph, "- web1:leaf1", "- web1:leaf7",
 			`7 format graph.cables[0]: is "web1:leaf7", want the names of two nodes`},
 		{graph, "bandwidth: 25Gbps", "", "7 format graph.cables[0]: has no bandwidth"},

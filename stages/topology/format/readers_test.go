@@ -301,7 +301,7 @@ const graphmlSmall = `<?xml version="1.0" encoding="utf-8"?><graphml xmlns="http
   <key attr.name="label" attr.type="string" for="node" id="d0"/><key attr.name="Latitude" attr.type="double" for="node" id="d1"/>
   <key attr.name="Longitude" attr.type="double" for="node" id="d2"/><key attr.name="LinkSpeedRaw" attr.type="double" for="edge" id="d3"/>
   <key attr.name="LinkLabel" attr.type="string" for="edge" id="d4"/>
-  <graph edgedefault="undirected">
+  <graph edgedefault="undirected"><data key="d0">of the graph</data>
     <node id="0"><data key="d0">Bern</data><data key="d1">46.948</data><data key="d2">7.4474</data></node>
     <node id="1"><data key="d0">Geneva</data><data key="d1">46.2044</data><data key="d2">6.1432</data></node>
     <node id="2"><data key="d0">None</data></node><node id="3"><data key="d0">None</data></node>
