@@ -26,6 +26,9 @@ func TestFittedWindow(t *testing.T) {
 		for _, bps := range c.bps {
 			path.Add(bps, c.delayNS)
 		}
+		if path.Path().Hops != len(c.bps) {
+			t.Errorf("%s: %d links, want %d", c.name, path.Path().Hops, len(c.bps))
+		}
 		got := p.Limits(float64(c.bps[0]), path.Path()).WindowBytes
 		if got != c.windowBytes {
 			t.Errorf("%s: window of %d B, want %d B", c.name, got, c.windowBytes)

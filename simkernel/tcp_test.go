@@ -52,7 +52,7 @@ func TestNewRenoWindows(t *testing.T) {
 	if c.Window() != 1000 || c.threshold != 4000 {
 		t.Fatalf("after a timeout: %d, threshold %d", c.Window(), c.threshold)
 	}
-	c.OnTimeout(33_000)
+	c.OnTimeout(29_000)
 	if c.threshold != 4000 {
 		t.Fatalf("after another: threshold %d", c.threshold)
 	}

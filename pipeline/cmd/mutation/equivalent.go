@@ -59,6 +59,7 @@ var equivalents = []equivalent{
 		"every acknowledged byte is above any number below 0"},
 	{"simkernel/tcp.go", "name: name, version: 5,", "5", otherVersion},
 	{"simkernel/tcp.go", "s.version = 6", "6", otherVersion},
+	{"simkernel/doc.go", "const Version = 10", "10", otherVersion},
 	{"simkernel/dctcp.go", "name: \"dctcp\", version: 1,", "1", otherVersion},
 	{"simkernel/dcqcn.go", "name: \"dcqcn\", version: 3,", "3", otherVersion},
 	{"simkernel/hpcc.go", "name: \"hpcc\", version: 3, headerBytes: 42,", "3", otherVersion},
