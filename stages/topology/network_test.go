@@ -163,3 +163,14 @@ func TestSelect(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+// A cable has the bandwidths that link cases simulate: 10 kbps to 100 Tbps.
+func TestBandwidthsOfACable(t *testing.T) {
+	n := lagNetwork(t, 1)
+	for bps, want := range map[int64]bool{9_999: false, 10_000: true, 1e14: true, 1e14 + 1: false} {
+		err := n.SetBandwidth(2, 4, bps)
+		if (err == nil) != want {
+			t.Errorf("%d bps: %v", bps, err)
+		}
+	}
+}

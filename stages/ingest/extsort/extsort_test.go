@@ -51,6 +51,10 @@ func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 				t.Errorf("%d rows: not those that were added, in order", n)
 			}
 		}
+		inFile := len(s.runs) > 0
+		if inFile != (n > 1024) {
+			t.Errorf("%d rows, of which 1024 fit into memory: in a file %v", n, inFile)
+		}
 		if s.Len() != int64(n) {
 			t.Errorf("%d rows: Len is %d", n, s.Len())
 		}
