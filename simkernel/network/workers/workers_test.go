@@ -48,3 +48,37 @@ func TestPanicOfAWorkerStopsTheOthers(t *testing.T) {
 		}
 	}
 }
+
+// begins is a domain that is begun with a function.
+type begins struct {
+	fake
+	begin func()
+}
+
+func (b *begins) Begin(int64, int64) { b.begin() }
+
+// A panic in the goroutine of another worker ends the epoch, although the caller has work. If it were lost,
+// the caller would wait for the domain forever.
+func TestPanicOfAnotherGoroutine(t *testing.T) {
+	begun := make(chan bool)
+	domains := []Domain{&begins{begin: func() { <-begun }}, &begins{begin: func() {
+		close(begun)
+		panic("fault")
+	}}}
+	ended := make(chan *together.Panic)
+	go func() {
+		ended <- together.Catch(func() {
+			w := Start(domains, 2, Settings{StepPS: 1})
+			defer w.Stop()
+			w.Run(1, 0, 1)
+		})
+	}()
+	select {
+	case fault := <-ended:
+		if fault == nil || fault.Value != "fault" {
+			t.Errorf("a panic of another goroutine: %v", fault)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the caller waits forever")
+	}
+}
