@@ -174,3 +174,22 @@ func TestBandwidthsOfACable(t *testing.T) {
 		}
 	}
 }
+
+// Racks that have no such name are taken by their index, up to the last one. The next one is an error.
+func TestRacksByIndex(t *testing.T) {
+	n := MustClos(t, SmallClos(2))
+	last := len(n.Racks()) - 1
+	for text, want := range map[string][]int{
+		"0": {0}, fmt.Sprint(last): {last}, fmt.Sprintf("%d-%d, 1", last-1, last): {last - 1, last, 1},
+	} {
+		got, err := n.RackList(text)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("racks %q are %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{fmt.Sprint(last + 1), fmt.Sprintf("0-%d", last+1), "x", "2-1"} {
+		if got, err := n.RackList(text); err == nil {
+			t.Errorf("racks %q are %v, want an error", text, got)
+		}
+	}
+}

@@ -66,6 +66,7 @@ var equivalents = []equivalent{
 	{"simkernel/swift.go", "name: \"swift\", version: 4, headerBytes: 8,", "4", otherVersion},
 	{"simkernel/timely.go", "name: \"timely\", version: 3, headerBytes: 8,", "3", otherVersion},
 	{"stages/topology/describe.go", "if compareTiers(back, tier) < 0 {", "<", "equal tiers have equal names"},
+	{"stages/topology/describe.go", "if compareTiers(back, tier) < 0 {", "0", "equal tiers have equal names"},
 	{"stages/topology/router.go", "h.only = -1", "1", "any number below 0 is none"},
 	{"simkernel/network/calendar/sorter.go",
 		"if len(same) > 16 {", "",
