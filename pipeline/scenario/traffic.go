@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"parsimon/datasets"
@@ -74,27 +75,47 @@ func messageSizes(name string) (*workload.SizeCDF, error) {
 
 // SetTraffic adds rules SERVICE=MODEL.
 func (s *Scenario) SetTraffic(texts []string) error {
-	rules := maps.Clone(s.traffic)
-	if rules == nil {
-		rules = traffic.Rules{}
-	}
-	given := map[string]bool{}
+	models := map[string]string{}
 	for _, text := range texts {
 		sizes, burst := traffic.CutBurst(text)
 		service, model, err := cutValue(sizes) // the name of a service may have an equals sign
 		if err != nil {
 			return fmt.Errorf("%q: want SERVICE=MODEL, such as db=messages:16KB", text)
 		}
-		if given[service] {
+		if _, given := models[service]; given {
 			return fmt.Errorf("service %q has two models", service)
 		}
-		given[service] = true
-		if rules[service], err = traffic.ParseRule(model+burst, messageSizes); err != nil {
-			return fmt.Errorf("%q: %w", text, err)
-		}
+		models[service] = model + burst
 	}
-	s.traffic = rules
+	return s.SetModels(models)
+}
+
+// SetModels adds rules by service. Later rules of the same services replace them.
+func (s *Scenario) SetModels(models map[string]string) error {
+	rules, err := ParseModels(models)
+	if err != nil || len(rules) == 0 {
+		return err
+	}
+	all := maps.Clone(s.traffic)
+	if all == nil {
+		all = traffic.Rules{}
+	}
+	maps.Copy(all, rules)
+	s.traffic = all
 	return nil
+}
+
+// ParseModels parses rules by service.
+func ParseModels(models map[string]string) (traffic.Rules, error) {
+	rules := traffic.Rules{}
+	for _, service := range slices.Sorted(maps.Keys(models)) {
+		rule, err := traffic.ParseRule(models[service], messageSizes)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", service+"="+models[service], err)
+		}
+		rules[service] = rule
+	}
+	return rules, nil
 }
 
 // canonicalTraffic returns the rules as texts that identify the sizes of messages.

@@ -39,6 +39,8 @@ type State struct {
 	Topology TopologyFile `json:"topology_file"`
 	Sources  []Source     `json:"sources"`
 	Merge    Merged       `json:"merge"`
+	// Traffic has the models that the labels table states for services. A run parses them.
+	Traffic map[string]string `json:"traffic,omitempty"`
 }
 
 // A Setting has everything, except for the sources, that determines the flows of a workload.
@@ -91,7 +93,7 @@ type Merged struct {
 }
 
 // MergeVersion is raised if the same records produce other flows, or if the content of the state changes.
-const MergeVersion = 11
+const MergeVersion = 12
 
 // A Chunk describes one data file of table flows and its file of table link_loads.
 type Chunk struct {

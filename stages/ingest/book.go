@@ -33,6 +33,7 @@ type addressBook struct {
 	labels  ranges[[]label]
 	classes map[string]int32 // by the labels that apply
 	classOf []class
+	traffic map[string]string // models of services
 }
 
 // ranges stores values by exact text and by range of addresses.
@@ -127,7 +128,7 @@ func newAddressBook(n *topology.Network, domains []string) *addressBook {
 	b := &addressBook{
 		isHosts: map[int32]bool{}, cables: map[int32]int{}, hosts: newRanges[int32](), ids: map[string]int32{},
 		unclear: map[string]string{}, rowOf: map[int32][2]string{}, labels: newRanges[[]label](),
-		classes: map[string]int32{}, classOf: []class{nil},
+		classes: map[string]int32{}, classOf: []class{nil}, traffic: map[string]string{},
 	}
 	for _, d := range domains {
 		b.domains = append(b.domains, "."+strings.Trim(strings.TrimSpace(d), "."))

@@ -97,12 +97,15 @@ func (in *Ingester) readBook(ctx context.Context) error {
 	names := [][]string{
 		{"cidr", "address", "ip", "prefix", "subnet", "name", "host"},
 		{"port", "ports", "port_range", "dst_port", "dstport"},
-		{"service", "app", "application"}, {"vnet", "network", "virtual_network", "vpc", "tenant"},
+		{"service", "app", "application"}, {"vnet", "network", "virtual_network", "vpc", "tenant"}, {"traffic"},
 	}
 	return in.table(ctx, in.o.Labels, "labels table", names, 1, func(_ string, row []string) error {
-		return in.book.addLabel(row[0], row[1], row[2], row[3])
+		return errors.Join(in.book.addLabel(row[0], row[1], row[2], row[3]), in.book.addTraffic(row[2], row[4]))
 	})
 }
+
+// Traffic returns the models that the labels table states for services, as texts that are not parsed.
+func (in *Ingester) Traffic() map[string]string { return in.book.traffic }
 
 //go:embed macros.sql
 var macros string

@@ -78,6 +78,24 @@ func (b *addressBook) addLabel(address, port, service, vnet string) error {
 	return nil
 }
 
+// addTraffic adds the model of a service (column traffic), as parsimon run --traffic has it. An empty model
+// says nothing. The model is not parsed.
+func (b *addressBook) addTraffic(service, model string) error {
+	service = strings.TrimSpace(service)
+	model = strings.TrimSpace(model)
+	other, known := b.traffic[service]
+	switch {
+	case model == "":
+		return nil
+	case service == "":
+		return fmt.Errorf("traffic %q is that of a service, and the row has none", model)
+	case known && other != model:
+		return fmt.Errorf("traffic of service %q is %q, and an earlier row says %q", service, model, other)
+	}
+	b.traffic[service] = model
+	return nil
+}
+
 // A rangeLabels has the labels of a range of addresses, and the length of the range in bits.
 type rangeLabels struct {
 	bits   int

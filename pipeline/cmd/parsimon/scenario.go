@@ -339,6 +339,11 @@ func (s *scenarioFlags) loadWorkload(ctx context.Context, e *env, args []string)
 		return nil, err
 	}
 	sc.SetTopologyOptions(file.Options)
+	if state.Ingested().Profiles {
+		if err := sc.SetModels(state.Traffic); err != nil {
+			return nil, fmt.Errorf("workload %s: traffic of its labels table: %w", state.ID, err)
+		}
+	}
 	if err := sc.SetTraffic(s.traffic); err != nil {
 		return nil, usagef("--traffic %v", err)
 	}

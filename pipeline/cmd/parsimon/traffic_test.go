@@ -156,6 +156,37 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 		failure{exitUsage, "--traffic", []string{"run", "small", "--lake", c.lake, "--traffic", "db=bulk"}})
 }
 
+// The labels table states the model of a service for all runs. --traffic replaces it.
+func TestLabelsStateTheModelOfAService(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	ingest := func(name, labels string) []string {
+		c.write(t, name+".csv", labels)
+		return []string{"ingest", c.path("a.log"), "--format", "vpc", "--hosts", c.path("hosts.csv"), "--labels",
+			c.path(name + ".csv"), "--topology", c.path("cables.csv"), "--workload", name, "--lake", c.lake}
+	}
+	must(t, ingest("stated", "cidr,port,service,vnet,traffic\n10.0.0.0/24,5432,db,p,messages:100KB:burst=4\n"+
+		"10.0.0.1,5433,db,p,\n10.0.0.0/24,443,web,p,\n")...)
+	for _, given := range []struct{ flags, want string }{
+		{"", "as messages of 100 KB, 4 of them at a time"},
+		{"--traffic db=messages:50KB", "as messages of 50 KB, at independent times"},
+		{"--set traffic.db=paced", "as background traffic"},
+		{"--traffic *=messages:50KB", "as messages of 100 KB, 4 of them at a time"},
+	} {
+		args := []string{"run", "--workload", "stated", "--lake", c.lake, "--estimator", "independent", "--from",
+			"00:03:00", "--to", "00:03:10"}
+		contains(t, must(t, append(args, strings.Fields(given.flags)...)...), given.want)
+	}
+	const header = "cidr,port,service,vnet,traffic\n"
+	mustFail(t,
+		failure{exitFailed, `traffic "db=messages:0": size of messages "0"`,
+			ingest("zero", header+"10.0.0.0/24,5432,db,p,messages:0\n")},
+		failure{exitFailed, `row 2: traffic of service "db" is "bulk", and an earlier row says "paced"`,
+			ingest("two", header+"10.0.0.1,5432,db,p,paced\n10.0.0.2,5432,db,p,bulk\n")},
+		failure{exitFailed, `row 1: traffic "paced" is that of a service, and the row has none`,
+			ingest("none", header+"10.0.0.1,5432,,p,paced\n")})
+}
+
 // If a service is scaled, its connections send more messages, and the load grows in proportion.
 func TestScaledServiceSendsMoreMessages(t *testing.T) {
 	t.Parallel()
