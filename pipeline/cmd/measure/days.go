@@ -46,10 +46,7 @@ parentheses.
 The last two columns have the largest difference after ingest and the difference of all bytes.`
 
 const daysFindings = `
-One limit is visible. Exporters are compared over five minutes. If traffic moves within them,
-only the observer with the most bytes counts until the next five minutes begin. If the log is sampled,
-the bytes of these five minutes are estimated from three exporters instead of two, and are too low.
-Other minutes are not affected.`
+If traffic moves to other exporters, as on the last day, each minute has the bytes of those that saw it.`
 
 // A dayResult is what one log of a day gave.
 type dayResult struct {

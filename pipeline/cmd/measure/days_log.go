@@ -58,7 +58,7 @@ func (f *dayFormat) writeLog(file, kind string, minutes int, records []dayRecord
 	}
 	l := newDayLog(out, minutes)
 	if kind == "moves" {
-		// The exporters of a connection are compared over five minutes, and this minute is within them.
+		// The exporters of a connection are compared over ten minutes, and this minute is within them.
 		l.moves = minutes/2 + 3
 	}
 	fmt.Fprintln(l, f.header)

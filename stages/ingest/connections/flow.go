@@ -14,16 +14,8 @@ type flow struct {
 	bytes         int64
 	samples       int64 // noValue: unknown
 	draw          int64 // see startDraw
-	chosen
-	synthetic bool
-	hasSpans  bool
-}
-
-// chosen identifies the records that the bytes of a flow come from.
-type chosen struct {
-	observer int32 // the one that counted the most bytes; noValue: all of them sampled packets
-	class    class
-	byStep   bool // each interval has those of the observer that counted the most in it
+	synthetic     bool
+	hasSpans      bool
 }
 
 // An observation is what one observer saw of a flow or of an interval: the sum of its records of one class.
@@ -74,15 +66,13 @@ func (o *observers) observe(records []record) []observation {
 	return o.seen
 }
 
-// flowOf merges the records of a flow. It has the size that its best observer counted. If all of them sampled
-// it, its size is the sum of their estimates over intervals. Observers that count every packet are also
-// resolved by interval if the traffic has moved between them, because then none has counted most of it. A
-// start is the latest that agrees with the observer that recorded its beginning first.
+// flowOf merges the records of a flow. It has the bytes of the records that count (see count). If all
+// observers sampled it, its size is the sum of their estimates over intervals, and no record counts. A start
+// is the latest that agrees with the observer that recorded its beginning first.
 func (m *merging) flowOf(records []record) flow {
 	f := flow{
 		connection: records[0].connection, protocolAndDSCP: records[0].protocolAndDSCP,
 	}
-	best := chosen{observer: noValue}
 	f.service = records[0].service
 	f.vnet = records[0].vnet
 	f.samples = noValue
@@ -95,21 +85,10 @@ func (m *merging) flowOf(records []record) flow {
 			f.samples = max(0, f.samples) + r.samples
 		}
 	}
-	var most uint64
 	until := int64(math.MaxInt64)
-	counting := 0
 	seen := m.observers.observe(records)
 	for i := range seen {
-		o := &seen[i]
-		until = min(until, o.startNS+o.resolutionNS)
-		if o.class == sampled {
-			continue
-		}
-		counting++
-		if best.observer < 0 || o.bytes > most || o.bytes == most && m.before(o, best) {
-			most = o.bytes
-			best = chosen{observer: o.observer, class: o.class}
-		}
+		until = min(until, seen[i].startNS+seen[i].resolutionNS)
 	}
 	for i := range seen {
 		o := &seen[i]
@@ -119,43 +98,15 @@ func (m *merging) flowOf(records []record) flow {
 	}
 	f.resolutionNS = until - f.startNS
 	f.loggedNS = f.startNS
-	switch {
-	case best.observer < 0:
+	m.count(records, seen)
+	if len(m.counting) == 0 {
 		f.bytes = int64(max(1, min(float64(tooMany), math.Round(m.estimate(records)))))
-	case counting > 1:
-		moved := m.countedBySteps(records)
-		if 5*moved > 6*most {
-			most = min(moved, uint64(tooMany))
-			best.byStep = true
-		}
-		f.bytes = int64(most)
-	default:
-		f.bytes = int64(most)
+		return f
 	}
-	f.chosen = best
+	for i := range m.counting {
+		f.bytes = min(f.bytes+m.counting[i].bytes, int64(tooMany))
+	}
 	return f
-}
-
-// before orders observers with equal bytes.
-func (m *merging) before(a *observation, b chosen) bool {
-	if a.observer == b.observer {
-		return a.class < b.class
-	}
-	return m.texts.observers.compare(a.observer, b.observer) < 0
-}
-
-// countedBySteps returns the sum over intervals of the bytes that the best observer there counted.
-func (m *merging) countedBySteps(records []record) (sum uint64) {
-	for step := range m.steps(records) {
-		most := uint64(0)
-		for _, o := range m.observers.observe(step) {
-			if o.class != sampled {
-				most = max(most, o.bytes)
-			}
-		}
-		sum = min(sum+most, 1<<60)
-	}
-	return sum
 }
 
 // estimate returns the bytes of a flow that all of its observers sampled.

@@ -38,29 +38,20 @@ type timeline struct {
 	lastNS      int64
 }
 
-// addSpans adds the intervals of a flow. They come from the records of the observer that its bytes are from
-// or, if packets were sampled, from all records, scaled to the estimate of each interval. A flow that lasted
-// no longer than a second, or than the resolution of the log, has none.
+// addSpans adds the intervals of a flow. They come from the records that count or, if packets were sampled,
+// from all records, scaled to the estimate of each interval. A flow that lasted no longer than a second, or
+// than the resolution of the log, has none.
 func (m *merging) addSpans(f *flow, records []record) error {
 	t := &m.timeline
 	t.begin(records)
 	if t.lastNS-t.firstNS <= max(shortNS, records[0].resolutionNS) {
 		return nil
 	}
-	switch {
-	case f.observer < 0:
+	if len(m.counting) == 0 {
 		m.addSampled(records)
-	case f.byStep:
-		for step := range m.steps(records) {
-			m.addBest(step)
-		}
-	default:
-		for i := range records {
-			r := &records[i]
-			if r.observer == f.observer && r.class() == f.class {
-				t.add(r, 1)
-			}
-		}
+	}
+	for i := range m.counting {
+		t.add(&m.counting[i], 1)
 	}
 	t.resolve()
 	return m.writeSpans(f)
@@ -91,24 +82,6 @@ func (t *timeline) add(r *record, factor float64) {
 	}
 	t.noPackets = t.noPackets || r.packets < 0
 	t.pieces = append(t.pieces, p)
-}
-
-// addBest adds the records of the observer that counted the most bytes in an interval.
-func (m *merging) addBest(step []record) {
-	best := chosen{observer: noValue}
-	most := uint64(0)
-	for _, o := range m.observers.observe(step) {
-		if o.class != sampled && (best.observer < 0 || o.bytes > most || o.bytes == most && m.before(&o, best)) {
-			most = o.bytes
-			best = chosen{observer: o.observer, class: o.class}
-		}
-	}
-	for i := range step {
-		r := &step[i]
-		if r.observer == best.observer && r.class() == best.class {
-			m.timeline.add(r, 1)
-		}
-	}
 }
 
 // addSampled adds the records of all exporters.

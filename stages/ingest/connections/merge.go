@@ -31,8 +31,12 @@ type merging struct {
 	redundancies map[racks]redundancy
 
 	group     []record // of one connection
+	counting  []record // those that the bytes of a flow come from; none if all observers sampled it
+	chosen    []record // memory of counting
 	observers observers
 	timeline  timeline
+
+	leastMoveNS int64 // see leastMoveNS
 }
 
 // Merge merges the records of sources into flows. It writes table flows in start order, and table
@@ -40,8 +44,9 @@ type merging struct {
 // readings.
 //
 // Records of the same two hosts, protocol and ports are one flow until IdleNS pass without a packet. If
-// several observers saw the flow, the one that counted the most bytes of it applies. If all of them sampled
-// it, their mean applies (exporters) or, at an unknown rate, that of one of them (samplers). A start is known
+// several observers saw the flow, the one that counted the most bytes of it applies, and others do while it
+// saw nothing (moves.go). If all of them sampled it, their mean applies (exporters) or, at an unknown rate,
+// that of one of them (samplers). A start is known
 // with the resolution of the log, such as a second, or within the range that all observers agree on. It is
 // drawn within this range: the flows that a host starts in one second follow each other after log-normal
 // gaps, which are scaled to fill the second, in random order. Flows are numbered in start order.
@@ -72,11 +77,12 @@ func (c *Collector) Merge(ctx context.Context, sources []Source, flows, interval
 
 func newMerging(c *Collector) *merging {
 	return &merging{
-		Collector: c,
-		noted:     newNoted(),
-		result:    Result{Shared: map[[2]int32]int64{}},
-		spans:     extsort.New(c.TmpDir, c.MemoryBytes/8, spansByFlow),
-		draw:      startDraw{c.Seed, workload.NewLogNormal(1, c.GapSigma)},
+		Collector:   c,
+		noted:       newNoted(),
+		result:      Result{Shared: map[[2]int32]int64{}},
+		spans:       extsort.New(c.TmpDir, c.MemoryBytes/8, spansByFlow),
+		draw:        startDraw{c.Seed, workload.NewLogNormal(1, c.GapSigma)},
+		leastMoveNS: leastMoveNS,
 	}
 }
 
@@ -278,7 +284,8 @@ func (m *merging) parts(records []record) iter.Seq[[]record] {
 	}
 }
 
-// steps divides records, in the order of their starts, into those of each interval of IntervalNS.
+// steps divides records, in the order of their starts, into those of each interval of IntervalNS. An interval
+// in which sampled traffic moves to another exporter is divided there.
 func (m *merging) steps(records []record) iter.Seq[[]record] {
 	return func(yield func([]record) bool) {
 		for at := 0; at < len(records); {
@@ -286,6 +293,10 @@ func (m *merging) steps(records []record) iter.Seq[[]record] {
 			step := records[at].startNS / m.result.IntervalNS
 			for end < len(records) && records[end].startNS/m.result.IntervalNS == step {
 				end++
+			}
+			moved := m.moveIn(records[at:end])
+			if moved > 0 {
+				end = at + moved
 			}
 			if !yield(records[at:end]) {
 				return

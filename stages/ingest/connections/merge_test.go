@@ -3,6 +3,7 @@ package connections
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"testing"
 
@@ -244,32 +245,133 @@ func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 	}
 }
 
-// If the traffic of a flow moves between observers that count every packet, no minute is lost and none counts
-// twice. The minute before the move has the bytes of the first observer, and the one after it those of the
-// second.
-func TestIntervalsOfTrafficThatMoves(t *testing.T) {
-	var records []testRecord
-	for minute := range 60 {
-		r := testRecord{dst: 1, start: float64(60 * minute), end: float64(60*minute + 59), resolution: 1,
-			bytes: 600}
-		r.observer = "a"
-		if minute >= 30 {
-			r.observer = "b"
+// A movingLog is the second hour of a connection of 600 bytes a second, whose records have a minute.
+// Observers see it from one second of the hour to another.
+type movingLog struct {
+	name    string
+	sees    []seenBy
+	samples bool
+	counted bool // not with samples: exporters see different shares of the packets
+	pauseS  int  // between records
+}
+
+type seenBy struct {
+	observer    string
+	fromS, toS  int
+	clockS      float64 // error of the observer's clock
+	phaseS      int     // start of its records within the minute
+	bytesASec   int64
+	lostMinutes []int // records that did not arrive
+}
+
+func (l *movingLog) records() (records []testRecord) {
+	const minute = 60
+	for _, by := range l.sees {
+		for at := by.phaseS - minute; at < by.toS; at += minute + l.pauseS {
+			from := max(at, by.fromS)
+			to := min(at+minute, by.toS)
+			if from >= to || slices.Contains(by.lostMinutes, at/minute) {
+				continue
+			}
+			bytes := by.bytesASec * int64(to-from)
+			r := testRecord{dst: 1, observer: by.observer, start: 3600 + float64(from) + by.clockS,
+				end: 3600 + float64(to) + by.clockS - 0.001, resolution: 0.001, bytes: bytes, packets: bytes / 10}
+			if l.samples {
+				r.samples = bytes / 100
+			}
+			records = append(records, r)
 		}
-		records = append(records, r)
-		r.observer = "c" // sees a tenth
-		r.bytes = 60
-		records = append(records, r)
 	}
-	m := mergeAll(t, sourceOf(1, records))
-	if m.Flows != 1 || len(m.spans) != 60 {
-		t.Fatalf("%d flows, %d intervals; want 1, 60", m.Flows, len(m.spans))
+	return records
+}
+
+// In each minute of the log, a flow has the bytes that the log has there, also if its traffic moves between
+// observers at any time. Otherwise, links lack the bytes of minutes, or have them twice if observers of the
+// same packets differ a little.
+func TestBytesOfTrafficThatMoves(t *testing.T) {
+	const hour = 3600
+	see := func(observer string, fromS, toS int) seenBy {
+		return seenBy{observer: observer, fromS: fromS, toS: toS, bytesASec: 600}
 	}
-	for i, s := range m.spans {
-		if s.bytes != 600 || s.startNS != int64(i)*60e9 || s.endNS != int64(i+1)*60e9 {
-			t.Errorf("minute %d: %+v", i, s)
+	late := func(s seenBy, phaseS int, clockS float64) seenBy {
+		s.phaseS = phaseS
+		s.clockS = clockS
+		return s
+	}
+	tenth := see("c", 0, hour)
+	tenth.bytesASec = 60
+	lossy := see("a", 0, hour)
+	lossy.lostMinutes = []int{7, 8, 30}
+	for _, l := range []movingLog{
+		{name: "at half past", counted: true, sees: []seenBy{see("a", 0, 1800), see("b", 1800, hour), tenth}},
+		{name: "within five minutes", sees: []seenBy{see("a", 0, 1980), see("b", 1980, hour)}},
+		{name: "shortly before the end", sees: []seenBy{see("a", 0, 3420), see("b", 3420, hour)}},
+		{name: "within a minute", sees: []seenBy{see("a", 0, 2010), see("b", 2010, hour), see("c", 0, 2010)}},
+		{name: "and back", sees: []seenBy{see("a", 0, 600), see("b", 600, 780), see("a", 780, hour)}},
+		{name: "every two minutes", sees: []seenBy{see("a", 0, 120), see("b", 120, 240), see("c", 240, 360),
+			see("a", 360, 480), see("b", 480, hour)}},
+		{name: "clocks differ", sees: []seenBy{late(see("a", 0, 1980), 0, 1), late(see("b", 1980, hour), 0, -1)}},
+		{name: "not at all", sees: []seenBy{see("a", 0, hour), late(see("b", 0, hour), 25, 0.5),
+			late(see("c", 0, hour), 40, 2)}},
+		{name: "not at all, with pauses", pauseS: 50, sees: []seenBy{see("a", 0, hour),
+			late(see("b", 0, hour), 0, 3)}},
+		{name: "records are lost", counted: true, sees: []seenBy{lossy, late(see("b", 0, hour), 0, 0.5)}},
+	} {
+		for _, l.samples = range []bool{false, true} {
+			name := l.name
+			if l.samples {
+				name += ", sampled"
+			}
+			if l.samples && l.counted {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				m := mergeAll(t, sourceOf(1, l.records()))
+				if m.Flows != 1 {
+					t.Fatalf("%d flows, want 1", m.Flows)
+				}
+				near := 0.01
+				if l.samples { // the number of exporters is estimated, too
+					near = 0.06
+				}
+				if l.pauseS > 0 {
+					share := float64(m.sizes[0]) / (600 * hour * 60 / float64(60+l.pauseS))
+					if math.Abs(share-1) > near+0.01 {
+						t.Errorf("%.3f times the bytes of the log", share)
+					}
+					return
+				}
+				minutes := m.byMinute()
+				for at := range hour / 60 {
+					off := math.Abs(minutes[60+at] - 36_000)
+					if off > near*36_000+2*600*l.clocks() {
+						t.Errorf("minute %d: %.0f bytes, want 36000", at, minutes[60+at])
+					}
+				}
+			})
 		}
 	}
+}
+
+// clocks returns the largest error of a clock, in s.
+func (l *movingLog) clocks() (most float64) {
+	for _, by := range l.sees {
+		most = max(most, math.Abs(by.clockS))
+	}
+	return most
+}
+
+// byMinute returns the bytes of the intervals by minute.
+func (m *merged) byMinute() map[int]float64 {
+	const minute = int64(60e9)
+	bytes := map[int]float64{}
+	for _, s := range m.spans {
+		for at := s.startNS / minute; at*minute < s.endNS; at++ {
+			ns := min(s.endNS, (at+1)*minute) - max(s.startNS, at*minute)
+			bytes[int(at)] += float64(s.bytes) * float64(ns) / float64(s.endNS-s.startNS)
+		}
+	}
+	return bytes
 }
 
 // If a log is ingested in two overlapping files, each record counts once.
