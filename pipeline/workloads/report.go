@@ -44,7 +44,8 @@ type Report struct {
 	Bytes            int64                `json:"bytes"`
 	FirstStartNS     int64                `json:"first_start_ns"`
 	LastStartNS      int64                `json:"last_start_ns"`
-	Labels           []ingest.LabelCount  `json:"labels"` // in descending order of bytes
+	LastEndNS        int64                `json:"last_end_ns,omitempty"` // of connections with bytes over time
+	Labels           []ingest.LabelCount  `json:"labels"`                // in descending order of bytes
 	Links            []LinkForecast       `json:"links"`
 	UnreachableFlows int64                `json:"unreachable_flows"`
 	PacketHops       int64                `json:"packet_hops"`
@@ -103,6 +104,7 @@ func (in *ingestion) finish() error {
 	r.SyntheticStarts = m.SyntheticStarts
 	r.FirstStartNS = m.FirstStartNS
 	r.LastStartNS = m.LastStartNS
+	r.LastEndNS = m.LastEndNS
 	r.Notes = append(r.Notes, m.Notes(m.FirstStartNS, m.LastStartNS)...)
 	for _, c := range m.Corrections {
 		r.Notes = append(r.Notes,
@@ -145,7 +147,7 @@ func (in *ingestion) reportLinks() error {
 	params := simkernel.DefaultParams()
 	// Including those of flows without a path.
 	all.FirstStartNS = r.FirstStartNS
-	all.LastStartNS = r.LastStartNS
+	all.LastStartNS = max(r.LastStartNS, r.LastEndNS-1)
 	for id, l := range all.Links {
 		if l.Flows == 0 {
 			continue
@@ -191,8 +193,9 @@ func (r *Report) Text() *text.Answer {
 			p.Linef("    %s", advice)
 		}
 	}
-	p.Linef("from %s to %s: %s, %s bytes", units.Time(r.FirstStartNS), units.Time(r.LastStartNS),
-		time.Duration(r.LastStartNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
+	lastNS := max(r.LastStartNS, r.LastEndNS)
+	p.Linef("from %s to %s: %s, %s bytes", units.Time(r.FirstStartNS), units.Time(lastNS),
+		time.Duration(lastNS-r.FirstStartNS).Round(time.Millisecond), units.Human(float64(r.Bytes)))
 	if r.SyntheticStarts > 0 {
 		p.Linef("%.1f%% of the flows have a synthetic start: the trace has it to the second or ms only, or "+
 			"sampled packets, and the rest is drawn", 100*float64(r.SyntheticStarts)/float64(max(1, r.Flows)))
