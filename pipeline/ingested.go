@@ -25,6 +25,9 @@ type ingested struct {
 	rules        traffic.Rules
 	fromNS, toNS int64
 	settings     Settings
+	// forWindows is the division from which flows of windows are written. Its files are temporary files of the
+	// session of the estimate.
+	forWindows *division
 }
 
 // ingestedFlows returns the source of the flows of an ingested workload. Long connections of flow logs are
@@ -41,7 +44,7 @@ func (m *Model) ingestedFlows(of ingested) *source {
 		stats := &Generated{}
 		divided := &traffic.Divided{}
 		if of.workload.Profiles {
-			divided, err = of.writeDivided(ctx, t, dividedFiles{files, state, 0}, out)
+			divided, err = of.writeDivided(ctx, t, dividedFiles{files, state}, out)
 		}
 		if err == nil && len(divided.Groups) == 0 {
 			err = of.writeWhole(ctx, files, state.Merge.Chunks, out)
@@ -55,6 +58,7 @@ func (m *Model) ingestedFlows(of ingested) *source {
 		}
 		stats.Notes = state.Merge.Notes(written.FirstStartNS, written.LastStartNS)
 		stats.Traffic = divided.Groups
+		stats.Dependencies = divided.Waits
 		stats.Notes = append(stats.Notes, traffic.Notes(divided.Groups)...)
 		stats.Notes = append(stats.Notes, divided.Earlier.Notes(of.Network)...)
 		if state.Setting.Records && !of.workload.Profiles {
@@ -90,24 +94,42 @@ func (in *ingested) writeWhole(
 	return copyBatches(ctx, in.Lake.Read(schema.Flows, files, starts), out)
 }
 
-// dividedFiles are the files of a workload whose connections are divided, and the factor of the message sizes
-// that no rule states; 0: 1.
+// dividedFiles are the files of a workload whose connections are divided.
 type dividedFiles struct {
-	flows      []lake.DataFile
-	state      *workloads.State
-	sizeFactor float64
+	flows []lake.DataFile
+	state *workloads.State
 }
 
 // writeDivided writes the flows of which some are parts of connections. If no connection is divided, it
 // writes nothing.
 func (in *ingested) writeDivided(
 	ctx context.Context, t *engine.Attempt, of dividedFiles, out schema.Sink,
-) (divided *traffic.Divided, err error) {
+) (_ *traffic.Divided, err error) {
+	d, err := in.divide(ctx, t.Session().TmpPath(), of)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Remove()) }()
+	sinks := traffic.Sinks{Flows: out}
+	if in.rules.Waits() {
+		sinks.Waits = t.Sink(schema.Dependencies)
+	}
+	return d.Divided, d.write(ctx, d.input, in.Spec.Seed, sinks)
+}
+
+// A division has the files from which the flows of a workload are written. They can be written repeatedly,
+// with other messages.
+type division struct {
+	*traffic.Divided
+	input traffic.Input
+}
+
+// divide divides the connections of the workload. The files are in the directory.
+func (in *ingested) divide(ctx context.Context, dir string, of dividedFiles) (_ *division, err error) {
 	intervals, err := of.state.IntervalFiles(in.Lake)
 	if err != nil {
 		return nil, err
 	}
-	dir := t.Session().TmpPath()
 	db, err := duckdb.Open(ctx, duckdb.Options{
 		MemoryBytes: max(duckdb.MinMemoryBytes, in.settings.MemoryBytes/4), Threads: in.settings.Workers,
 		SpillDir: filepath.Join(dir, "duckdb"),
@@ -115,19 +137,23 @@ func (in *ingested) writeDivided(
 	if err != nil {
 		return nil, err
 	}
-	input := traffic.Input{
+	d := &division{input: traffic.Input{
 		Flows: ScanFiles(in.Lake, of.flows), Intervals: ScanFiles(in.Lake, intervals), Network: in.Network,
 		Rules: in.rules, FromNS: in.fromNS, ToNS: in.toNS, Dir: dir,
-		SizeFactor: of.sizeFactor,
+	}}
+	d.Divided, err = traffic.Divide(ctx, db, d.input)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, errors.Join(err, d.Remove())
 	}
-	divided, err = traffic.Divide(ctx, db, input)
-	err = errors.Join(err, db.Close())
-	defer func() { err = errors.Join(err, divided.Remove()) }()
-	if err != nil || len(divided.Groups) == 0 {
-		return divided, err
+	return d, nil
+}
+
+// write writes the flows of an input that differs in Starts and Variation only.
+func (d *division) write(ctx context.Context, in traffic.Input, seed uint64, out traffic.Sinks) error {
+	if len(d.Groups) == 0 {
+		return nil
 	}
-	whole := parquet.OpenForeign(schema.Flows, divided.WholeFile)
-	parts := parquet.OpenForeign(traffic.Parts, divided.PartsFile)
-	streams := traffic.Streams{Whole: whole, Parts: parts}
-	return divided, divided.Write(ctx, input, in.Spec.Seed, streams, out)
+	whole := parquet.OpenForeign(schema.Flows, d.WholeFile)
+	parts := parquet.OpenForeign(traffic.Parts, d.PartsFile)
+	return d.Write(ctx, in, seed, traffic.Streams{Whole: whole, Parts: parts}, out)
 }

@@ -31,6 +31,26 @@ func MessageSizesStage(id lake.ScenarioID, v variant.Variant) *engine.Stage {
 	}
 }
 
+// A BurstEffect is the effect on p99 of slowdown of a service if several messages begin at a time. The stage
+// of table message_sizes records it.
+type BurstEffect struct {
+	Service *string `json:"service"` // nil: all services
+	Burst   int64   `json:"burst"`   // messages that begin at a time
+	Change  float64 `json:"change"`  // of p99, relative
+	Lo      float64 `json:"change_lo"`
+	Hi      float64 `json:"change_hi"`
+}
+
+// BurstEffects returns the effects of bursts on an estimate. If they were not estimated, it returns none.
+func (m *Model) BurstEffects(v variant.Variant) ([]BurstEffect, error) {
+	records, err := engine.Complete(m.Lake, MessageSizesStage(m.ID(), v), MethodVersion)
+	if err != nil {
+		return nil, nil
+	}
+	tasks, err := engine.Stats[[]BurstEffect](records)
+	return slices.Concat(tasks...), err
+}
+
 // CheckWindows returns an error if windows of time of the scenario cannot be simulated packet by packet.
 func (m *Model) CheckWindows() error {
 	return m.check(Variant{Estimator: estimators.Exact}, Settings{For: ForWindows})
@@ -55,26 +75,40 @@ func (e *Estimation) AssumedSizes() (map[string]int64, error) {
 	return sizes, nil
 }
 
-// windowFlows returns the source of the flows of the workload within windows, with messages of other sizes.
-// The flows of the workload are made again, and those that windows read are kept in a file for each range of
-// time.
-func (in *ingested) windowFlows(m *Model, w windows.Selection) *source {
+// windowFlows returns the source of the flows of the workload within windows, with messages of other sizes or
+// in bursts. The connections of base are divided once. The flows of the ranges that windows read are written
+// again for each selection, and are kept in a file for each range.
+func (in *ingested) windowFlows(base *Estimation, m *Model, w windows.Selection) *source {
 	return &source{write: func(ctx context.Context, t *engine.Attempt, out *lake.FlowWriter) (
 		_ *Generated, err error,
 	) {
-		defer m.Lake.LockForReading().Close()
-		files, state, err := workloads.FlowFiles(m.Lake, in.workload)
-		if err != nil {
-			return nil, err
+		if in.forWindows == nil {
+			in.forWindows, err = in.divideAgain(ctx, base.Executor().Session().TmpPath())
+			if err != nil {
+				return nil, err
+			}
 		}
 		kept := &rangeSink{dir: t.Session().TmpPath(), ranges: m.windowsScenario().Reads(w)}
 		defer func() { err = errors.Join(err, kept.remove()) }()
-		_, err = in.writeDivided(ctx, t, dividedFiles{files, state, w.SizeFactor}, kept)
+		input := in.forWindows.input
+		input.Starts = kept.ranges
+		input.Variation = traffic.Variation{SizeFactor: w.SizeFactor, Burst: w.Burst}
+		err = in.forWindows.write(ctx, input, m.Spec.Seed, traffic.Sinks{Flows: kept})
 		if err = errors.Join(err, kept.close()); err != nil {
 			return nil, err
 		}
 		return &Generated{}, m.windowsScenario().WriteFlows(ctx, w, kept.read, out)
 	}}
+}
+
+// divideAgain divides the connections of the workload after its flows were written.
+func (in *ingested) divideAgain(ctx context.Context, dir string) (*division, error) {
+	defer in.Lake.LockForReading().Close() // an ingest that adds to the workload keeps its old files
+	files, state, err := workloads.FlowFiles(in.Lake, in.workload)
+	if err != nil {
+		return nil, err
+	}
+	return in.divide(ctx, dir, dividedFiles{files, state})
 }
 
 // A rangeSink keeps the flows that start in some ranges of time, in a temporary file for each range. Flows

@@ -382,7 +382,7 @@ func modelOf(ctx context.Context, s *scenario.Scenario) (*Model, error) {
 		Named: map[string]time.Time{s.Name: time.Now()},
 	}, settled.Network)
 	if err == nil {
-		m.waits = s.HasJobs()
+		m.waits = s.HasJobs() || s.Traffic().Waits()
 	}
 	return m, err
 }

@@ -54,8 +54,8 @@ func DeriveWindows(
 		return nil, err
 	}
 	e.source = model.windowFlows(base.ID(), w)
-	if w.SizeFactor > 0 && w.SizeFactor != 1 {
-		e.source = base.source.ingested.windowFlows(model, w)
+	if w.SizeFactor > 0 && w.SizeFactor != 1 || w.Burst > 0 {
+		e.source = base.source.ingested.windowFlows(base, model, w)
 	}
 	return e, nil
 }

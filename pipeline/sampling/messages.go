@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/summary"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
@@ -25,10 +27,14 @@ import (
 // sizeFactors are the factors of the assumed message sizes. The first one is 1.
 var sizeFactors = []float64{1, 1. / 3, 3}
 
+// variedBurst is the number of messages that begin at a time in the last simulation. A log does not show
+// bursts.
+const variedBurst = 8
+
 // Limits of the windows in which message sizes are varied.
 const (
 	// sizeCost bounds the packets that are simulated with all factors, as a share of those of the workload,
-	// after estimator exact. Other estimators are cheaper; see sizeShare.
+	// after estimator exact. Other estimators are cheaper; see sizeShare. Bursts add a third.
 	sizeCost = 0.25
 	// mostSizeFlows bounds the flows of the windows: enough for p99 of a service that has 1% of them.
 	mostSizeFlows = 200_000
@@ -51,26 +57,103 @@ func sizeShare(v pipeline.Variant) float64 {
 
 // VaryMessageSizes shows how much p99 of slowdown depends on message sizes that no rule states, in a run of a
 // flow log (table message_sizes). It simulates the same windows of time, packet by packet, with the assumed
-// sizes, with a third of them and with three times them. at is the variant that the table describes. Without
-// assumed sizes, or if the lake has the table, it does nothing. If the windows cannot be simulated, it logs a
-// warning: the estimate is complete without them.
+// sizes, with a third of them, with three times them, and with bursts of messages. at is the variant that the
+// table describes. Without assumed sizes, or if the lake has the table, it does nothing. If the windows
+// cannot be simulated, it logs a warning: the estimate is complete without them.
 //
 // The windows are those of a first round of an estimate from windows (see draw), but longer. They take at
 // most sizeCost of the packets of the workload, unless it is small. The rows depend on the scenario and on
 // the estimator only. The windows' scenarios are removed.
 func VaryMessageSizes(ctx context.Context, base *pipeline.Estimation, at variant.Variant) error {
+	return makeSizes(ctx, base, at, func(v *sizeVariation) error {
+		var err error
+		if v.sampler, err = newSizeSampler(ctx, base, smallSizeBytes); err != nil {
+			return err
+		}
+		if err := v.vary(ctx, sizeFactors, nil); err != nil {
+			return err
+		}
+		v.addCost()
+		return nil
+	})
+}
+
+// sizeAsk is what is asked of windows in which message sizes are varied.
+func sizeAsk() Ask { return Ask{Of: []float64{0.99}, Confidence: 0.95} }
+
+// newSizeSampler returns the sampler of the windows in which message sizes are varied. A workload of at most
+// smallBytes is simulated as a whole.
+func newSizeSampler(ctx context.Context, base *pipeline.Estimation, smallBytes int64) (*sampler, error) {
+	if err := base.CheckWindows(); err != nil {
+		return nil, err
+	}
+	s := &sampler{base: base, ask: sizeAsk()}
+	s.forget()
+	var err error
+	if s.index, err = readIndex(ctx, base); err != nil {
+		return nil, err
+	}
+	return s, s.sizeWindows(smallBytes)
+}
+
+// varyDrawn does the same for an estimate from windows. It simulates the windows of the first round with a
+// third of the sizes and with three times them. With the assumed sizes, they have been simulated. A budget
+// applies to this, too.
+func (s *sampler) varyDrawn(ctx context.Context, r *Result) error {
+	limited := ctx
+	if s.ask.Budget > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithDeadline(ctx, s.began.Add(s.ask.Budget))
+		defer cancel()
+	}
+	err := makeSizes(ctx, s.base, r.Made, func(v *sizeVariation) error {
+		own := *s
+		own.stages = nil
+		own.ask = sizeAsk()
+		own.drawn = s.design.First()
+		v.sampler = &own
+		found := map[int]histograms{}
+		for _, n := range s.design.Drawn(own.drawn) {
+			found[n] = s.counts[n]
+		}
+		err := v.vary(limited, sizeFactors[1:], []map[int]histograms{found})
+		if limited.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("--budget %v is over", s.ask.Budget)
+		}
+		r.Stages = append(r.Stages, own.stages...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.Sizes, err = summary.ReadSizes(ctx, s.base, r.Made)
+	r.Seconds = time.Since(s.began).Seconds()
+	return err
+}
+
+// A sizeVariation makes table message_sizes.
+type sizeVariation struct {
+	*sampler
+	stage *engine.Stage
+	sizes map[string]int64 // that are assumed, by service
+}
+
+// makeSizes calls do unless there is nothing to do. If it fails, makeSizes logs a warning.
+func makeSizes(
+	ctx context.Context, base *pipeline.Estimation, at variant.Variant, do func(v *sizeVariation) error,
+) error {
 	sizes, err := base.AssumedSizes()
 	if err != nil || len(sizes) == 0 {
 		return err
 	}
-	stage := pipeline.MessageSizesStage(base.ID(), at)
-	if err := base.Executor().Repair(engine.Plan{stage}); err != nil {
+	v := &sizeVariation{stage: pipeline.MessageSizesStage(base.ID(), at), sizes: sizes}
+	if err := base.Executor().Repair(engine.Plan{v.stage}); err != nil {
 		return err
 	}
-	if _, err := engine.Complete(base.Lake, stage, pipeline.MethodVersion); err == nil {
+	if _, err := engine.Complete(base.Lake, v.stage, pipeline.MethodVersion); err == nil {
 		return nil
 	}
-	err = varySizes(ctx, base, stage, sizes)
+	err = do(v)
 	if err != nil && ctx.Err() == nil {
 		base.Log.Warn().Msgf("how much the assumed message sizes matter is not known: %v; --traffic states them",
 			err)
@@ -79,43 +162,37 @@ func VaryMessageSizes(ctx context.Context, base *pipeline.Estimation, at variant
 	return err
 }
 
-// varySizes simulates the windows with each factor, and writes table message_sizes.
-func varySizes(
-	ctx context.Context, base *pipeline.Estimation, stage *engine.Stage, sizes map[string]int64,
-) (err error) {
-	if err := base.CheckWindows(); err != nil {
-		return err
-	}
-	s := &sampler{base: base, ask: Ask{Of: []float64{0.99}, Confidence: 0.95}}
-	s.forget()
-	if s.index, err = readIndex(ctx, base); err != nil {
-		return err
-	}
-	if err := s.sizeWindows(); err != nil {
-		return err
-	}
+// vary simulates the windows with factors, and writes table message_sizes. found has the slowdowns with the
+// factors before them.
+func (s *sizeVariation) vary(
+	ctx context.Context, factors []float64, found []map[int]histograms,
+) error {
 	largest := int64(0)
-	for _, bytes := range sizes {
+	for _, bytes := range s.sizes {
 		largest = max(largest, traffic.FactoredSize(bytes, slices.Max(sizeFactors)))
 	}
 	s.index.longestBytes = max(s.index.longestBytes, largest)
-	found := make([]map[int]histograms, len(sizeFactors))
-	for i, factor := range sizeFactors {
-		found[i], err = s.withSizes(ctx, factor)
+	for _, factor := range factors {
+		of, err := s.with(ctx, traffic.Variation{SizeFactor: factor})
 		if err != nil {
 			return fmt.Errorf("message sizes times %.3g: %w", factor, err)
 		}
+		found = append(found, of)
 	}
-	stage.Open = engine.Always(func(_ context.Context, t *engine.Attempt) error {
-		rows := s.sizesRecord(sizes, found)
+	bursts, err := s.with(ctx, traffic.Variation{Burst: variedBurst})
+	if err != nil {
+		return fmt.Errorf("bursts of messages: %w", err)
+	}
+	s.stage.Open = engine.Always(func(_ context.Context, t *engine.Attempt) error {
+		t.SetStats(s.burstEffects(found[0], bursts))
+		rows := s.sizesRecord(s.sizes, found)
 		defer rows.Release()
 		return t.Sink(schema.MessageSizes).Write(rows)
 	})
-	if err := base.Executor().RunStage(ctx, nil, stage); err != nil {
+	if err := s.base.Executor().RunStage(ctx, nil, s.stage); err != nil {
 		return err
 	}
-	s.addCost()
-	return base.Publish()
+	return s.base.Publish()
 }
 
 // addCost adds the cost of the windows to that of the last stage of the estimate.
@@ -130,8 +207,8 @@ func (s *sampler) addCost() {
 }
 
 // sizeWindows chooses the warm-up and the windows. It returns an error if the workload is too short for
-// windows and too large to be simulated as a whole.
-func (s *sampler) sizeWindows() error {
+// windows and has more than smallBytes, up to which all of it is simulated.
+func (s *sampler) sizeWindows(smallBytes int64) error {
 	g, err := s.base.Generated()
 	if err != nil {
 		return err
@@ -143,7 +220,7 @@ func (s *sampler) sizeWindows() error {
 		bytes += x.Bytes
 	}
 	timeNS := g.LastStartNS - g.FirstStartNS + 1
-	if bytes <= smallSizeBytes {
+	if bytes <= smallBytes {
 		s.index.cut((g.Flows + 7) / 8)
 		s.design = newDesign(s.index.slots, s.base.Spec.Seed, loadWarmups*s.warmup.NS)
 		s.drawn = nil
@@ -171,12 +248,13 @@ func (s *sampler) sizeWindows() error {
 		float64(timeNS)/1e9)
 }
 
-// withSizes simulates the windows with message sizes times a factor, and returns the slowdowns by slot. It
-// removes the scenario of the windows, unless it is interrupted: the next run then goes on with it.
-func (s *sampler) withSizes(ctx context.Context, factor float64) (_ map[int]histograms, err error) {
+// with simulates the windows with other messages, and returns the slowdowns by slot. It removes the scenario
+// of the windows, unless it is interrupted: the next run then goes on with it.
+func (s *sampler) with(ctx context.Context, v traffic.Variation) (_ map[int]histograms, err error) {
 	slots := s.design.Drawn(s.drawn)
 	selection := s.selection(slots, s.warmup.NS)
-	selection.SizeFactor = factor
+	selection.SizeFactor = v.SizeFactor
+	selection.Burst = v.Burst
 	run, err := s.derive(ctx, selection)
 	if err != nil {
 		return nil, err
@@ -207,28 +285,55 @@ type sizesRow struct {
 	quantileChange
 }
 
+// eachGroup calls do for each group of table message_sizes: all flows, and services.
+func (s *sampler) eachGroup(do func(k Key)) {
+	for _, k := range s.index.order {
+		if k == all || k.By == confidence.ByService && k.Bin == sizebin.Count {
+			do(k)
+		}
+	}
+}
+
+// change compares p99 of two simulations of the same windows.
+func (s *sampler) change(base, other sample) (change quantileChange, ok bool) {
+	change, ok = compareSamples(base, other, 0.99, s.ask.Confidence)
+	if math.IsNaN(change.Lo + change.Hi) { // all slots are drawn
+		change.Lo = change.Change
+		change.Hi = change.Change
+	}
+	return change, ok
+}
+
+// burstEffects returns the effects of bursts. base has the slowdowns by slot without bursts.
+func (s *sampler) burstEffects(base, bursts map[int]histograms) (effects []pipeline.BurstEffect) {
+	s.eachGroup(func(k Key) {
+		change, ok := s.change(s.sampleFrom(k, base), s.sampleFrom(k, bursts))
+		if !ok {
+			return
+		}
+		e := pipeline.BurstEffect{Burst: variedBurst, Change: change.Change, Lo: change.Lo, Hi: change.Hi}
+		if k.By == confidence.ByService {
+			e.Service = &k.Label
+		}
+		effects = append(effects, e)
+	})
+	return effects
+}
+
 // sizesRecord returns the rows of table message_sizes. found has the slowdowns by slot, for each factor.
 func (s *sampler) sizesRecord(sizes map[string]int64, found []map[int]histograms) arrow.Record {
 	var rows []sizesRow
-	for _, k := range s.index.order {
-		if k != all && (k.By != confidence.ByService || k.Bin != sizebin.Count) {
-			continue
-		}
+	s.eachGroup(func(k Key) {
 		base := s.sampleFrom(k, found[0])
 		for i, factor := range sizeFactors {
 			other := s.sampleFrom(k, found[i])
 			value, some := other.value(0.99)
-			change, ok := compareSamples(base, other, 0.99, s.ask.Confidence)
-			if !some || !ok {
-				continue
+			change, ok := s.change(base, other)
+			if some && ok {
+				rows = append(rows, sizesRow{k, factor, other.Flows(), value, change})
 			}
-			if math.IsNaN(change.Lo + change.Hi) { // all slots are drawn
-				change.Lo = change.Change
-				change.Hi = change.Change
-			}
-			rows = append(rows, sizesRow{k, factor, other.Flows(), value, change})
 		}
-	}
+	})
 	slices.SortStableFunc(rows, func(a, b sizesRow) int { return cmp.Compare(a.key.Label, b.key.Label) })
 	share := s.sampledShare(found[0])
 	return columns.RecordOf(schema.MessageSizes, rows, func(r sizesRow) columns.Row {

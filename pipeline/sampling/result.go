@@ -125,6 +125,7 @@ func (r *Result) Text() *text.Answer {
 	if r.Stopped != Whole {
 		r.addGoals(a)
 	}
+	summary.AddSizes(a, r.Sizes)
 	for _, line := range r.Warnings {
 		a.Linef("warning: %s", line)
 	}

@@ -51,7 +51,11 @@ func Run(ctx context.Context, base *pipeline.Estimation, ask Ask) (*Result, erro
 	if err != nil {
 		return nil, err
 	}
-	return s.combine(ctx, stopped)
+	r, err := s.combine(ctx, stopped)
+	if err == nil && stopped != Whole {
+		err = s.varyDrawn(ctx, r)
+	}
+	return r, err
 }
 
 // estimateWindows estimates windows of a scenario, or of two, until the requested intervals are narrow enough

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/queries"
 	"parsimon/schema/units"
+	"parsimon/schema/variant"
 )
 
 // A SizeResult is how p99 of slowdown of a service depends on message sizes that no rule states.
@@ -27,29 +29,74 @@ type SizeResult struct {
 	Windows      int64   `json:"windows"`
 	Share        float64 `json:"windows_share"`
 	Few          bool    `json:"few"` // too few flows in the windows for a p99
+	// P99Burst is p99 if Burst messages of assumed size begin at a time. It is nil if it was not estimated.
+	Burst      int64    `json:"burst,omitempty"`
+	P99Burst   *float64 `json:"p99_burst,omitempty"`
+	P99BurstLo *float64 `json:"p99_burst_lo,omitempty"`
+	P99BurstHi *float64 `json:"p99_burst_hi,omitempty"`
 }
 
 // mostSizes is the number of services whose dependence on message sizes is shown.
 const mostSizes = 8
 
-// readSizes reads how the estimate depends on assumed message sizes. It returns nothing unless the flows are
+// ReadSizes reads how an estimate depends on assumed message sizes. It opens the lake for that.
+func ReadSizes(ctx context.Context, e *pipeline.Estimation, v variant.Variant) (_ []SizeResult, err error) {
+	db, err := e.OpenQueries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return readSizes(ctx, db, e, v)
+}
+
+// readSizes reads how an estimate depends on assumed message sizes. It returns nothing unless the flows are
 // parts of connections of a flow log.
-func readSizes(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]SizeResult, error) {
+func readSizes(
+	ctx context.Context, db *queries.DB, e *pipeline.Estimation, v variant.Variant,
+) ([]SizeResult, error) {
 	g, err := e.Generated()
 	if err != nil || len(g.Traffic) == 0 {
 		return nil, err
 	}
-	return answers[SizeResult](ctx, db, e, "message_size_effect", nil)
+	of := map[string]string{"variant": v.String()}
+	sizes, err := answers[SizeResult](ctx, db, e, "message_size_effect", of)
+	if err != nil {
+		return nil, err
+	}
+	effects, err := e.BurstEffects(v)
+	for i := range sizes {
+		for _, of := range effects {
+			sizes[i].setBurst(of)
+		}
+	}
+	return sizes, err
 }
 
-// AddSizes adds the dependence on assumed message sizes to a text for users.
+// setBurst sets the effect of bursts, if it is that of the same service.
+func (x *SizeResult) setBurst(of pipeline.BurstEffect) {
+	all := x.Service == nil || of.Service == nil
+	if all && x.Service != of.Service || !all && *x.Service != *of.Service {
+		return
+	}
+	p99 := func(change float64) *float64 {
+		value := max(1, x.P99*(1+change))
+		return &value
+	}
+	x.Burst = of.Burst
+	x.P99Burst = p99(of.Change)
+	x.P99BurstLo = p99(of.Lo)
+	x.P99BurstHi = p99(of.Hi)
+}
+
+// AddSizes adds the dependence on assumed message sizes and starts to a text for users.
 func AddSizes(a *text.Answer, sizes []SizeResult) {
 	if len(sizes) == 0 {
 		return
 	}
 	x := sizes[0]
-	a.Linef("\nAssumed message sizes (--traffic states them): p99 with a third of them and with three times "+
-		"them, from %d windows, %.3g%% of the flows, packet by packet", x.Windows, 100*x.Share)
+	a.Linef("\nAssumed message sizes and independent starts (--traffic states them): p99 with a third of these "+
+		"sizes, with three times these sizes, and with bursts, from %d windows, %.3g%% of the flows, packet by "+
+		"packet", x.Windows, 100*x.Share)
 	for i, x := range sizes {
 		if i < mostSizes || x.Service == nil {
 			a.Linef("  %s", x)
@@ -74,6 +121,9 @@ func (x SizeResult) String() string {
 	if x.MessageBytes != nil {
 		bytes := float64(*x.MessageBytes)
 		line += fmt.Sprintf(" for messages of %s to %s", sizeText(bytes/3), sizeText(3*bytes))
+	}
+	if x.P99Burst != nil {
+		line += fmt.Sprintf("; %.3g if %d begin at a time", *x.P99Burst, x.Burst)
 	}
 	if x.Few {
 		line += " (few flows)"

@@ -447,7 +447,7 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 	r.Jobs, wrong[2] = Jobs(ctx, db, e)
 	r.Warnings, wrong[3] = warnings(ctx, db, e)
 	r.Load, wrong[5] = load(ctx, db, e)
-	r.Sizes, wrong[6] = readSizes(ctx, db, e)
+	r.Sizes, wrong[6] = readSizes(ctx, db, e, e.Variant().Stored())
 	if o.Text {
 		wrong[4] = r.forPeople.read(ctx, db, r)
 	}

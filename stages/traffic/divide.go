@@ -26,9 +26,16 @@ type Input struct {
 	Network          *topology.Network
 	Rules            Rules
 	FromNS, ToNS     int64 // of the part; ToNS is excluded
-	Dir              string
-	// SizeFactor multiplies the sizes of messages that no rule states; 0: 1.
-	SizeFactor float64
+	// Starts are ranges of time, ascending and disjoint. Only flows that start in them are written. Nil: all.
+	Starts [][2]int64
+	Dir    string
+	Variation
+}
+
+// A Variation changes what is assumed of messages whose size no rule states. Its flows have other ids.
+type Variation struct {
+	SizeFactor float64 // of their sizes; 0: 1
+	Burst      int64   // number of messages that begin at a time, unless a rule states it; 0: 1
 }
 
 // sizes returns the message sizes of a service.
@@ -41,6 +48,14 @@ func (in *Input) sizes(service string) *workload.SizeCDF {
 	return fixedSize(FactoredSize(bytes, cmp.Or(in.SizeFactor, 1)))
 }
 
+// burst returns the number of messages of a service that begin at a time.
+func (in *Input) burst(service string) int64 {
+	if in.Burst > 0 && in.Rules.burst(service) == 1 && in.Rules.Assumes(service) {
+		return in.Burst
+	}
+	return in.Rules.burst(service)
+}
+
 // Divided is a part of a workload after Divide. The files are in Input.Dir. If no connection of the part is
 // divided, Groups is empty and there are no files.
 type Divided struct {
@@ -48,6 +63,7 @@ type Divided struct {
 	PartsFile string // intervals of the other flows, as table Parts has them
 	Groups    []Group
 	Earlier   Earlier
+	Waits     int64 // rows of table dependencies that Write has written
 	nextID    int64 // above the ids of all flows of the workload
 }
 
@@ -62,6 +78,7 @@ type Group struct {
 	// Assumed is set if neither a rule nor the name of the service states it.
 	SizeBytes float64 `json:"size_bytes"`
 	Burst     int64   `json:"burst"` // messages that begin at the same time; 0 unless Messages
+	Closed    bool    `json:"closed,omitempty"`
 	Assumed   bool    `json:"assumed"`
 }
 
@@ -88,9 +105,12 @@ func (g *Group) note() string {
 		if g.Assumed {
 			what += ", which is a guess"
 		}
-		if g.Burst > 1 {
+		switch {
+		case g.Closed:
+			what += fmt.Sprintf(", at most %d of a connection at a time", g.Burst)
+		case g.Burst > 1:
 			what += fmt.Sprintf(", %d of them at a time", g.Burst)
-		} else {
+		default:
 			what += ", at independent times"
 		}
 	case Paced:
@@ -277,7 +297,9 @@ func (q *query) groups(ctx context.Context) (all []Group) {
 		switch g.Kind {
 		case Messages:
 			g.SizeBytes = q.sizes(g.Service).Mean()
+			rule, _ := q.Rules.of(g.Service)
 			g.Burst = q.Rules.burst(g.Service)
+			g.Closed = rule.Closed
 			_, known := DefaultSize(g.Service)
 			g.Assumed = !known && q.Rules.Assumes(g.Service)
 		case Paced:

@@ -87,11 +87,14 @@ const maxMessageBytes = int64(1) << 40
 // maxBurst bounds the bursts of rules.
 const maxBurst = 1_000_000
 
-// burstKey begins the burst of a rule.
-const burstKey = "burst="
+// burstKey begins the burst of a rule, and closedKey is its end if messages wait for others.
+const (
+	burstKey  = "burst="
+	closedKey = "closed"
+)
 
 // RuleForms are the forms of rules, for errors.
-const RuleForms = "messages, messages:SIZE, messages:SIZE:burst=N, paced or bulk"
+const RuleForms = "messages, messages:SIZE, messages:SIZE:burst=N, messages:SIZE:closed, paced or bulk"
 
 // A Rule is the model of the connections of a service.
 type Rule struct {
@@ -100,6 +103,9 @@ type Rule struct {
 	Sizes *workload.SizeCDF
 	// Burst is the number of messages of a connection that begin at the same time. 0 is 1.
 	Burst int64
+	// Closed is set if a connection has at most Burst messages at a time: each waits for the delivery of an
+	// earlier one.
+	Closed bool
 	// Text is the rule as ParseRule reads it, with sizes in bytes.
 	Text string
 }
@@ -110,8 +116,8 @@ type Rules map[string]Rule
 // OtherServices is the key of Rules for services without a rule.
 const OtherServices = workload.OtherServices
 
-// ParseRule reads "messages" or "messages:SIZE", each with an optional ":burst=N" at its end, "paced" or
-// "bulk". If SIZE begins with a letter, named returns the distribution of that name.
+// ParseRule reads "messages" or "messages:SIZE", each with an optional ":burst=N" and an optional ":closed" at
+// its end, "paced" or "bulk". If SIZE begins with a letter, named returns the distribution of that name.
 func ParseRule(text string, named func(name string) (*workload.SizeCDF, error)) (r Rule, err error) {
 	parts := strings.Split(text, ":")
 	r.Kind = Kind(slices.Index(kindNames, parts[0]))
@@ -120,6 +126,10 @@ func ParseRule(text string, named func(name string) (*workload.SizeCDF, error)) 
 	}
 	canonical := parts[:1]
 	rest := parts[1:]
+	if len(rest) > 0 && rest[len(rest)-1] == closedKey {
+		r.Closed = true
+		rest = rest[:len(rest)-1]
+	}
 	if len(rest) > 0 && !strings.HasPrefix(rest[0], burstKey) {
 		var size string
 		r.Sizes, size, err = parseSize(rest[0], named)
@@ -139,7 +149,7 @@ func ParseRule(text string, named func(name string) (*workload.SizeCDF, error)) 
 			return r, fmt.Errorf("burst %q: want a number of messages, from 1 to %d", burst, maxBurst)
 		}
 	}
-	r.Text = strings.Join(canonical, ":") + r.burstText()
+	r.Text = strings.Join(canonical, ":") + r.ending()
 	return r, nil
 }
 
@@ -153,12 +163,16 @@ func CutBurst(text string) (before, burst string) {
 	return text[:at], text[at:]
 }
 
-// burstText is the end of a rule that states a burst. It is empty for single messages.
-func (r *Rule) burstText() string {
-	if r.Burst <= 1 {
-		return ""
+// ending is the end of a rule that states how messages begin. It is empty for single messages at independent
+// times.
+func (r *Rule) ending() (text string) {
+	if r.Burst > 1 {
+		text = fmt.Sprintf(":%s%d", burstKey, r.Burst)
 	}
-	return fmt.Sprintf(":%s%d", burstKey, r.Burst)
+	if r.Closed {
+		text += ":" + closedKey
+	}
+	return text
 }
 
 // Canonical returns the rule as a text that identifies the sizes of messages by digest instead of by name.
@@ -166,7 +180,7 @@ func (r *Rule) Canonical(digest func(*workload.SizeCDF) string) string {
 	if r.Sizes == nil {
 		return r.Text
 	}
-	return r.Kind.String() + ":" + digest(r.Sizes) + r.burstText()
+	return r.Kind.String() + ":" + digest(r.Sizes) + r.ending()
 }
 
 // FactoredSize returns a message size times a factor, to the byte.
@@ -217,6 +231,16 @@ func (r Rules) of(service string) (Rule, bool) {
 func (r Rules) Assumes(service string) bool {
 	rule, stated := r.of(service)
 	return !stated || rule.Kind == Messages && rule.Sizes == nil
+}
+
+// Waits reports whether messages may wait for others.
+func (r Rules) Waits() bool {
+	for _, rule := range r {
+		if rule.Closed {
+			return true
+		}
+	}
+	return false
 }
 
 // burst returns the number of messages of a service that begin at the same time.

@@ -19,9 +19,18 @@ import (
 const secondNS = int64(1e9)
 
 // written returns the flows that Write makes of intervals and of flows that stay whole.
-func written(t *testing.T, in Input, whole []workload.Row, parts []part) (rows []workload.Row) {
+func written(t *testing.T, in Input, whole []workload.Row, parts []part) []workload.Row {
 	t.Helper()
-	var wholeTable, partTable, out tables.Memory
+	rows, _ := writtenTables(t, in, whole, parts)
+	return rows
+}
+
+// writtenTables returns the flows, and the rows of table dependencies.
+func writtenTables(
+	t *testing.T, in Input, whole []workload.Row, parts []part,
+) (rows []workload.Row, waits []wait) {
+	t.Helper()
+	var wholeTable, partTable, out, after tables.Memory
 	if err := workload.RowTable.Write(&wholeTable, whole); err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +42,20 @@ func written(t *testing.T, in Input, whole []workload.Row, parts []part) (rows [
 	})
 	partTable.Records = append(partTable.Records, rec)
 	d := &Divided{nextID: 1000}
-	if err := d.Write(t.Context(), in, 1, Streams{wholeTable.Read(), partTable.Read()}, &out); err != nil {
+	streams := Streams{wholeTable.Read(), partTable.Read()}
+	if err := d.Write(t.Context(), in, 1, streams, Sinks{&out, &after}); err != nil {
 		t.Fatal(err)
 	}
 	for _, rec := range out.Records {
 		rows = columns.Append(rows, rec)
 	}
-	return rows
+	for _, rec := range after.Records {
+		waits = columns.Append(waits, rec)
+	}
+	if d.Waits != int64(len(waits)) {
+		t.Errorf("%d dependencies, Divided.Waits is %d", len(waits), d.Waits)
+	}
+	return rows, waits
 }
 
 // threeParts has an interval of each model, of 30, 60 and 90 seconds.
@@ -134,6 +150,101 @@ func TestPartHasTheFlowsOfTheWhole(t *testing.T) {
 	rows = written(t, in, nil, threeParts()[2:])
 	if len(rows) != 1 || rows[0].StartNS != from || rows[0].SizeBytes != 333_333 {
 		t.Errorf("bulk within the part: %+v", rows)
+	}
+}
+
+// A closed connection has at most as many messages at a time as its rule says: each message waits for the one
+// that many before it, in the whole connection. Otherwise, a slow network would have any number of messages
+// of a client that never sends a request before the reply to the last one.
+func TestMessagesOfAClosedConnectionWait(t *testing.T) {
+	parts := []part{
+		{EndNS: secondNS, Bytes: 480_000, Connection: 1, Kind: int16(Messages)},
+		{EndNS: secondNS, Bytes: 320_000, Connection: 2, Kind: int16(Messages)},
+		{StartNS: secondNS, EndNS: 2 * secondNS, Bytes: 160_000, Connection: 1, Kind: int16(Messages)},
+	}
+	whole := []workload.Row{{ID: 1, Connection: 9, StartNS: secondNS / 2, SizeBytes: 77}}
+	rows, waits := writtenTables(t, all(rulesOf(t, "*=messages:16KB:burst=2:closed")), whole, parts)
+	of := map[int64][]int64{} // rows by connection
+	var want []wait
+	for row, r := range rows {
+		sent := append(of[r.Connection], int64(row))
+		of[r.Connection] = sent
+		before := len(sent) - 3 // two are sent at a time
+		if before < 0 {
+			continue
+		}
+		after := sent[before]
+		want = append(want, wait{Row: int64(row), ID: r.ID, After: after, AfterID: rows[after].ID})
+	}
+	if len(want) != 56 || !slices.Equal(waits, want) {
+		t.Errorf("%d dependencies of 40 and 20 messages, want %d: %+v", len(waits), len(want),
+			waits[:min(3, len(waits))])
+	}
+}
+
+// Flows of ranges of time are those of the whole, with the same ids. Otherwise, windows in which message
+// sizes are varied would have other traffic than the run, and the effect of a size would be chance.
+func TestRangesHaveTheFlowsOfTheWhole(t *testing.T) {
+	points := []workload.SizePoint{{Bytes: 1000, Percent: 50}, {Bytes: 20_000, Percent: 100}}
+	sizes, err := workload.NewSizeCDF(points)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := append(threeParts(),
+		part{StartNS: 40 * secondNS, EndNS: 41 * secondNS, Bytes: 500_000, Connection: 6, Kind: int16(Messages)},
+		part{StartNS: 60 * secondNS, EndNS: 120 * secondNS, Bytes: 900_000, Connection: 7, Kind: int16(Messages)})
+	whole := []workload.Row{{ID: 1, Connection: 1, StartNS: 15 * secondNS, SizeBytes: 77},
+		{ID: 2, Connection: 2, StartNS: 51 * secondNS, SizeBytes: 78}}
+	ranges := [][2]int64{{12 * secondNS, 13 * secondNS}, {50 * secondNS, 52 * secondNS}, {69e9, 71e9}}
+	for name, in := range map[string]Input{
+		"fixed sizes":           all(nil),
+		"drawn sizes":           all(Rules{OtherServices: {Sizes: sizes}}),
+		"bursts":                all(rulesOf(t, "*=messages:3KB:burst=7")),
+		"other sizes and parts": {FromNS: 11 * secondNS, ToNS: 70 * secondNS, Variation: Variation{SizeFactor: 3}},
+	} {
+		var want []workload.Row
+		for _, r := range written(t, in, whole, parts) {
+			if slices.ContainsFunc(ranges, func(x [2]int64) bool { return r.StartNS >= x[0] && r.StartNS < x[1] }) {
+				want = append(want, r)
+			}
+		}
+		in.Starts = ranges
+		got := written(t, in, whole, parts)
+		if len(want) < 50 || !slices.Equal(got, want) {
+			t.Errorf("%s: %d flows, want %d; %+v, want %+v", name, len(got), len(want), got[:1], want[:1])
+		}
+	}
+}
+
+// A variation changes what is assumed, and nothing that a rule states.
+func TestVariationsOfAssumedMessages(t *testing.T) {
+	parts := []part{{EndNS: secondNS, Bytes: 480_000, Connection: 1, Kind: int16(Messages)}}
+	for _, c := range []struct {
+		rule   string
+		v      Variation
+		flows  int
+		starts int
+	}{
+		{"", Variation{}, 30, 30},
+		{"", Variation{SizeFactor: 3}, 10, 10},
+		{"", Variation{Burst: 8}, 30, 4},
+		{"*=messages:burst=5", Variation{Burst: 8}, 30, 6},
+		{"*=messages:48KB", Variation{SizeFactor: 3, Burst: 8}, 10, 10},
+	} {
+		in := all(nil)
+		if c.rule != "" {
+			in.Rules = rulesOf(t, c.rule)
+		}
+		in.Variation = c.v
+		starts := map[int64]bool{}
+		rows := written(t, in, nil, parts)
+		for _, r := range rows {
+			starts[r.StartNS] = true
+		}
+		if len(rows) != c.flows || len(starts) != c.starts {
+			t.Errorf("%q, %+v: %d flows at %d times, want %d at %d", c.rule, c.v, len(rows), len(starts), c.flows,
+				c.starts)
+		}
 	}
 }
 
@@ -400,6 +511,7 @@ func TestParseRule(t *testing.T) {
 		"bulk": "bulk", "messages:cache": "messages:cache",
 		"messages:16KB:burst=8": "messages:16000:burst=8", "messages:burst=2": "messages:burst=2",
 		"messages:burst=1": "messages", "messages:cache:burst=3": "messages:cache:burst=3",
+		"messages:closed": "messages:closed", "messages:16KB:burst=8:closed": "messages:16000:burst=8:closed",
 	} {
 		r, err := ParseRule(text, named)
 		if err != nil || r.Text != want {
@@ -410,7 +522,7 @@ func TestParseRule(t *testing.T) {
 		"", "message", "messages:", "messages:0", "messages:2TiB", "messages:x", "paced:5", "bulk:",
 		"messages:-5",
 		"messages:1.5B", "messages:burst=", "messages:burst=0", "messages:burst=x",
-		"messages:burst=2:16KB",
+		"messages:burst=2:16KB", "messages:closed:burst=2", "messages:closed:closed", "paced:closed",
 		"messages:16KB:burst=2:burst=2", "messages:16KB:16KB", "paced:burst=2", "messages:burst=1000001",
 	} {
 		if _, err := ParseRule(bad, named); err == nil {

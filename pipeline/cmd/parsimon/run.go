@@ -118,6 +118,12 @@ func (v *runVerb) estimateWindows(ctx context.Context, run *pipeline.Estimation,
 	case err != nil:
 	case result.Stopped == sampling.Whole:
 		err = run.MakeAnswer()
+		if err == nil {
+			err = sampling.VaryMessageSizes(ctx, run, run.Variant().Stored())
+		}
+		if err == nil {
+			result.Sizes, err = summary.ReadSizes(ctx, run, run.Variant().Stored())
+		}
 	default:
 		session := run.Executor().Session()
 		err = session.SetAnswer(run.ID(), result.Made)

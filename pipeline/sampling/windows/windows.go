@@ -29,6 +29,8 @@ type Selection struct {
 	// SizeFactor multiplies the sizes of messages that no rule states (package traffic); 0: the windows have
 	// the flows of the workload.
 	SizeFactor float64 `json:"size_factor,omitempty"`
+	// Burst is the number of messages that begin at a time, if no rule states their size; 0: as rules have it.
+	Burst int64 `json:"burst,omitempty"`
 }
 
 // A Spec is the record of a scenario of windows that the lake keeps.
