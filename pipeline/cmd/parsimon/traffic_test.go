@@ -156,6 +156,33 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 		failure{exitUsage, "--traffic", []string{"run", "small", "--lake", c.lake, "--traffic", "db=bulk"}})
 }
 
+// A client of a closed service sends a message after the delivery of the one before it, which only a
+// simulation of the whole network finds. Other estimators say so.
+func TestClosedConnectionsSendOneMessageAtATime(t *testing.T) {
+	t.Parallel()
+	c := newConnectionLog(t)
+	args := []string{"run", "--workload", "p", "--lake", c.lake, "--from", "00:03:00", "--to", "00:03:10",
+		"--name"}
+	for rule, overlap := range map[string]bool{"db=messages:100KB": true, "db=messages:100KB:closed": false} {
+		out := must(t, append(args, rule, "--traffic", rule)...)
+		if !overlap {
+			contains(t, out, "variant exact", "as messages of 100 KB, at most 1 of a connection at a time")
+		}
+		n := c.value(t, rule, "SELECT count(*) FROM (SELECT start_ns, lag(start_ns + fct_ns) "+
+			"OVER (ORDER BY start_ns) AS before_ns FROM slowdowns WHERE scenario = $scenario AND service = 'db') "+
+			"WHERE start_ns < before_ns")
+		if overlap != (n > 0) {
+			t.Errorf("%s: %v messages begin before the one before them is delivered", rule, n)
+		}
+	}
+	n := c.value(t, "db=messages:100KB:closed", "SELECT count(*) FROM dependencies WHERE scenario = $scenario")
+	if n != 1249 {
+		t.Errorf("%v dependencies of 1,250 messages, want 1,249", n)
+	}
+	mustFail(t, failure{exitFailed, "use --estimator exact", append(args, "x", "--traffic", "db=messages:closed",
+		"--estimator", "flow")})
+}
+
 // The labels table states the model of a service for all runs. --traffic replaces it.
 func TestLabelsStateTheModelOfAService(t *testing.T) {
 	t.Parallel()
