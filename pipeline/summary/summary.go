@@ -579,10 +579,11 @@ type JobResult struct {
 // MeanNS returns the mean duration of an iteration, in ns.
 func (j *JobResult) MeanNS() float64 { return float64(j.CompletionNS) / float64(len(j.Iterations)) }
 
-// Jobs reads the times of the jobs of a complete estimate. It returns none if no flow waits for others.
+// Jobs reads the times of the jobs of a complete estimate. It returns none if no flow waits for others, or if
+// only messages of a connection do.
 func Jobs(ctx context.Context, db *queries.DB, e *pipeline.Estimation) (all []JobResult, err error) {
 	g, err := e.Generated()
-	if err != nil || g.Dependencies == 0 || e.Variant().Estimator != estimators.Exact {
+	if err != nil || g.Dependencies == 0 || len(g.Traffic) > 0 || e.Variant().Estimator != estimators.Exact {
 		return nil, err
 	}
 	type iteration struct {

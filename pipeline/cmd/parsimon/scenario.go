@@ -183,7 +183,10 @@ func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *run
 	}
 	from := strings.Join(args, "")
 	flags := s.flagsOf("switches", "")
-	if from != "" && flags != "" {
+	switch {
+	case from+flags == "":
+		return err
+	case from != "" && flags != "":
 		from += " with "
 	}
 	return fmt.Errorf("%s: %w", from+flags, err)

@@ -179,7 +179,7 @@ func TestClosedConnectionsSendOneMessageAtATime(t *testing.T) {
 	if n != 1249 {
 		t.Errorf("%v dependencies of 1,250 messages, want 1,249", n)
 	}
-	mustFail(t, failure{exitFailed, "use --estimator exact", append(args, "x", "--traffic", "db=messages:closed",
+	mustFail(t, failure{exitUsage, "use --estimator exact", append(args, "x", "--traffic", "db=messages:closed",
 		"--estimator", "flow")})
 }
 
