@@ -103,13 +103,13 @@ func (c *content) collectCharts(ctx context.Context) error {
 	return nil
 }
 
-// conditions reports which conditions of charts hold: all estimates, those of all flows, those from windows of
-// time, reports with a base, simulations of every packet, and such simulations with jobs.
+// conditions reports which conditions of charts hold: all estimates, those of all flows, those from windows
+// of time, reports with a base, simulations of every packet, and such simulations with jobs.
 func (c *content) conditions() map[string]bool {
 	sampled := c.estimate.Variant.Sampled()
 	exact := c.estimate.Variant.WholeNetwork()
-	return map[string]bool{"all": true, "flows": !sampled, "windows": sampled, "base": c.base != nil, "exact": exact,
-		"jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
+	return map[string]bool{"all": true, "flows": !sampled, "windows": sampled, "base": c.base != nil,
+		"exact": exact, "jobs": exact && c.answers["scenario"].Int(0, "dependencies") > 0}
 }
 
 // putAll asks several queries with the same parameters.

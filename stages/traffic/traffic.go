@@ -116,8 +116,8 @@ type Rules map[string]Rule
 // OtherServices is the key of Rules for services without a rule.
 const OtherServices = workload.OtherServices
 
-// ParseRule reads "messages" or "messages:SIZE", each with an optional ":burst=N" and an optional ":closed" at
-// its end, "paced" or "bulk". If SIZE begins with a letter, named returns the distribution of that name.
+// ParseRule reads "messages" or "messages:SIZE", each with an optional ":burst=N" and an optional ":closed"
+// at its end, "paced" or "bulk". If SIZE begins with a letter, named returns the distribution of that name.
 func ParseRule(text string, named func(name string) (*workload.SizeCDF, error)) (r Rule, err error) {
 	parts := strings.Split(text, ":")
 	r.Kind = Kind(slices.Index(kindNames, parts[0]))

@@ -85,8 +85,8 @@ type wait struct {
 
 var waitTable = columns.TableOf[wait](schema.Dependencies)
 
-// sentMessages are the last messages of a connection, as many as it may have at a time. at is the index of the
-// first of them.
+// sentMessages are the last messages of a connection, as many as it may have at a time. at is the index of
+// the first of them.
 type sentMessages struct {
 	rows, ids []int64
 	at        int

@@ -176,7 +176,8 @@ func TestClosedConnectionsSendOneMessageAtATime(t *testing.T) {
 		}
 	}
 	n := c.value(t, "db=messages:100KB:closed", "SELECT (SELECT count(*) FROM slowdowns "+
-		"WHERE scenario = $scenario AND service = 'db') - (SELECT count(*) FROM dependencies WHERE scenario = $scenario)")
+		"WHERE scenario = $scenario AND service = 'db') - (SELECT count(*) FROM dependencies "+
+		"WHERE scenario = $scenario)")
 	if n != 1 {
 		t.Errorf("%v messages wait for none, want the first one only", n)
 	}
