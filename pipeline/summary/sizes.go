@@ -29,8 +29,12 @@ type SizeResult struct {
 	Windows      int64   `json:"windows"`
 	Share        float64 `json:"windows_share"`
 	Few          bool    `json:"few"` // too few flows in the windows for a p99
-	// P99Burst is p99 if Burst messages of assumed size begin at a time. It is nil if it was not estimated.
-	Burst      int64    `json:"burst,omitempty"`
+	BurstResult
+}
+
+// A BurstResult is p99 if several messages of assumed size begin at a time.
+type BurstResult struct {
+	Burst      int64    `json:"burst,omitempty"` // number of messages; 0: p99 was not estimated
 	P99Burst   *float64 `json:"p99_burst,omitempty"`
 	P99BurstLo *float64 `json:"p99_burst_lo,omitempty"`
 	P99BurstHi *float64 `json:"p99_burst_hi,omitempty"`

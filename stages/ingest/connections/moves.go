@@ -17,6 +17,13 @@ const clockNS = int64(5e9)
 // overlap them, because clocks differ.
 const gapShare = 0.9
 
+// A choice has the records of a flow that count.
+type choice struct {
+	counting    []record // those that the bytes of a flow come from; none if all observers sampled it
+	memory      []record // of counting
+	leastMoveNS int64    // the constant, or the largest number: traffic never moves
+}
+
 // count makes counting the records that the bytes of a flow come from: those of the observer that counted the
 // most bytes. If the best observers of all intervals have counted 20% more, these are used instead: none has
 // counted most of the traffic. Records of other observers count in times of at least leastMoveNS without a
@@ -28,7 +35,7 @@ func (m *merging) count(records []record, seen []observation) {
 		m.counting = records
 		return
 	}
-	m.counting = m.chosen[:0]
+	m.counting = m.memory[:0]
 	if observers > 0 {
 		m.addOf(records, &best)
 	}
@@ -44,7 +51,7 @@ func (m *merging) count(records []record, seen []observation) {
 		}
 		m.addMoved(records)
 	}
-	m.chosen = m.counting
+	m.memory = m.counting
 }
 
 // bestOf returns the observer that counted the most bytes, and the number of observers that counted all
