@@ -157,7 +157,7 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 }
 
 // A client of a closed service sends a message after the delivery of the one before it, which only a
-// simulation of the whole network finds. Other estimators say so.
+// simulation of the whole network finds. Other estimators refuse it.
 func TestClosedConnectionsSendOneMessageAtATime(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t)
