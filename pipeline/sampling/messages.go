@@ -78,7 +78,7 @@ func VaryMessageSizes(ctx context.Context, base *pipeline.Estimation, at variant
 	})
 }
 
-// sizeAsk is what is asked of windows in which message sizes are varied.
+// sizeAsk is the request for the windows in which message sizes vary.
 func sizeAsk() Ask { return Ask{Of: []float64{0.99}, Confidence: 0.95} }
 
 // newSizeSampler returns the sampler of the windows in which message sizes are varied. A workload of at most
@@ -96,8 +96,9 @@ func newSizeSampler(ctx context.Context, base *pipeline.Estimation, smallBytes i
 	return s, s.sizeWindows(smallBytes)
 }
 
-// varyDrawn does the same for an estimate from windows. It simulates the windows of the first round with a
-// third of the sizes and with three times them. With the assumed sizes, they have been simulated. A budget
+// varyDrawn makes table message_sizes for an estimate from windows. It takes the eight windows of the reduced
+// first round, which have been simulated with the assumed sizes, and simulates them three times: with a third
+// of the sizes, with three times these sizes, and with bursts. The whole first round has 32 windows. A budget
 // applies to this, too.
 func (s *sampler) varyDrawn(ctx context.Context, r *Result) error {
 	limited := ctx
@@ -110,10 +111,14 @@ func (s *sampler) varyDrawn(ctx context.Context, r *Result) error {
 		own := *s
 		own.stages = nil
 		own.ask = sizeAsk()
-		own.drawn = s.design.First()
+		own.design = s.full.Merged(4)
+		own.drawn = own.design.First()
 		v.sampler = &own
 		found := map[int]histograms{}
-		for _, n := range s.design.Drawn(own.drawn) {
+		for _, n := range own.design.Drawn(own.drawn) {
+			if s.counts[n] == nil {
+				return fmt.Errorf("window %d was not simulated", n)
+			}
 			found[n] = s.counts[n]
 		}
 		err := v.vary(limited, sizeFactors[1:], []map[int]histograms{found})

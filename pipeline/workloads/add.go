@@ -45,7 +45,7 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	}
 	in.state.Traffic = ingester.Traffic()
 	if _, err := scenario.ParseModels(in.state.Traffic); err != nil {
-		return fmt.Errorf("labels table %s: traffic %w", in.Labels, err)
+		return fmt.Errorf("labels table %s: traffic_model %w", in.Labels, err)
 	}
 	in.Progress.Begin("ingest", "files", int64(len(fresh)))
 	added, err := in.read(ctx, ingester, fresh)

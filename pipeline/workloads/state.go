@@ -39,7 +39,7 @@ type State struct {
 	Topology TopologyFile `json:"topology_file"`
 	Sources  []Source     `json:"sources"`
 	Merge    Merged       `json:"merge"`
-	// Traffic has the models that the labels table states for services. A run parses them.
+	// Traffic has the models that the labels table states by service (column traffic_model).
 	Traffic map[string]string `json:"traffic,omitempty"`
 }
 

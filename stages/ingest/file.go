@@ -100,9 +100,9 @@ const (
 type Options struct {
 	Mapping *Mapping
 	// Hosts and Labels are files, CSV or Parquet. They are empty if there are none. Hosts has columns address
-	// and node, Labels has cidr, port, service, vnet and traffic, or one of their other names. Addresses may be
-	// CIDRs, of which the longest match applies. An empty port matches any port. Traffic is the model of what
-	// connections of the service send.
+	// and node, Labels has cidr, port, service, vnet and traffic_model, or one of their other names. Addresses
+	// may be CIDRs, of which the longest match applies. An empty port matches any port. The model is that of
+	// what connections of the service send.
 	Hosts, Labels string
 	LabelsFirst   bool // labels of the table take precedence over those of the rows
 	// Open returns the rows of a Parquet file.

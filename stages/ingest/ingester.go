@@ -97,7 +97,8 @@ func (in *Ingester) readBook(ctx context.Context) error {
 	names := [][]string{
 		{"cidr", "address", "ip", "prefix", "subnet", "name", "host"},
 		{"port", "ports", "port_range", "dst_port", "dstport"},
-		{"service", "app", "application"}, {"vnet", "network", "virtual_network", "vpc", "tenant"}, {"traffic"},
+		{"service", "app", "application"}, {"vnet", "network", "virtual_network", "vpc", "tenant"},
+		{"traffic_model"},
 	}
 	return in.table(ctx, in.o.Labels, "labels table", names, 1, func(_ string, row []string) error {
 		return errors.Join(in.book.addLabel(row[0], row[1], row[2], row[3]), in.book.addTraffic(row[2], row[4]))

@@ -78,8 +78,8 @@ func (b *addressBook) addLabel(address, port, service, vnet string) error {
 	return nil
 }
 
-// addTraffic adds the model of a service (column traffic), as parsimon run --traffic has it. An empty model
-// says nothing. The model is not parsed.
+// addTraffic adds the model of a service (column traffic_model), as parsimon run --traffic has it. An empty
+// model states nothing. The model is not parsed.
 func (b *addressBook) addTraffic(service, model string) error {
 	service = strings.TrimSpace(service)
 	model = strings.TrimSpace(model)
@@ -87,10 +87,10 @@ func (b *addressBook) addTraffic(service, model string) error {
 	switch {
 	case model == "":
 		return nil
-	case service == "":
-		return fmt.Errorf("traffic %q is that of a service, and the row has none", model)
+	case service == "" || service == "*":
+		return fmt.Errorf("traffic_model %q is that of one service, and the row has service %q", model, service)
 	case known && other != model:
-		return fmt.Errorf("traffic of service %q is %q, and an earlier row says %q", service, model, other)
+		return fmt.Errorf("traffic_model of service %q is %q, and an earlier row says %q", service, model, other)
 	}
 	b.traffic[service] = model
 	return nil

@@ -92,9 +92,16 @@ type sentMessages struct {
 	at        int
 }
 
+// checkEvery is the number of flows after which write checks whether it was canceled. Flows that are not
+// wanted fill no batch.
+const checkEvery = 4096
+
 func (w *writer) write(ctx context.Context) error {
-	for {
+	for n := 0; ; n++ {
 		err := errors.Join(w.whole.read(), w.parts.read())
+		if n%checkEvery == 0 {
+			err = errors.Join(err, ctx.Err())
+		}
 		if err != nil {
 			return err
 		}

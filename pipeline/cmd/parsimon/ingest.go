@@ -59,7 +59,7 @@ func (v *ingestVerb) declareTrace(f *pflag.FlagSet) {
 		"with such an address that is not a host are set aside, and do not count for --max-rejects")
 	f.StringVar(&t.Hosts, "hosts", "", "CSV or Parquet `file` with the columns address, node")
 	f.StringVar(&t.Labels, "labels", "", "CSV or Parquet `file` with the columns cidr, port, service, vnet, "+
-		"traffic")
+		"traffic_model")
 	f.BoolVar(&t.LabelsFirst, "labels-first", false, "prefer the labels of --labels to those in the trace")
 	parse(f, &t.MaxRejects, shareOf(0, 1), flagSpec{name: "max-rejects", byDefault: "1%",
 		usage: "share of the rows that may be rejected before the command fails"})

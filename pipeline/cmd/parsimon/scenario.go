@@ -344,7 +344,7 @@ func (s *scenarioFlags) loadWorkload(ctx context.Context, e *env, args []string)
 	sc.SetTopologyOptions(file.Options)
 	if state.Ingested().Profiles {
 		if err := sc.SetModels(state.Traffic); err != nil {
-			return nil, fmt.Errorf("workload %s: traffic of its labels table: %w", state.ID, err)
+			return nil, fmt.Errorf("workload %s: traffic_model of its labels table: %w", state.ID, err)
 		}
 	}
 	if err := sc.SetTraffic(s.traffic); err != nil {

@@ -194,8 +194,8 @@ func TestLabelsStateTheModelOfAService(t *testing.T) {
 		return []string{"ingest", c.path("a.log"), "--format", "vpc", "--hosts", c.path("hosts.csv"), "--labels",
 			c.path(name + ".csv"), "--topology", c.path("cables.csv"), "--workload", name, "--lake", c.lake}
 	}
-	must(t, ingest("stated", "cidr,port,service,vnet,traffic\n10.0.0.0/24,5432,db,p,messages:100KB:burst=4\n"+
-		"10.0.0.1,5433,db,p,\n10.0.0.0/24,443,web,p,\n")...)
+	must(t, ingest("stated", "cidr,port,service,vnet,traffic_model\n"+
+		"10.0.0.0/24,5432,db,p,messages:100KB:burst=4\n10.0.0.1,5433,db,p,\n10.0.0.0/24,443,web,p,\n")...)
 	for _, given := range []struct{ flags, want string }{
 		{"", "as messages of 100 KB, 4 of them at a time"},
 		{"--traffic db=messages:50KB", "as messages of 50 KB, at independent times"},
@@ -206,14 +206,15 @@ func TestLabelsStateTheModelOfAService(t *testing.T) {
 			"00:03:00", "--to", "00:03:10"}
 		contains(t, must(t, append(args, strings.Fields(given.flags)...)...), given.want)
 	}
-	const header = "cidr,port,service,vnet,traffic\n"
+	const header = "cidr,port,service,vnet,traffic_model\n"
 	mustFail(t,
-		failure{exitFailed, `traffic "db=messages:0": size of messages "0"`,
+		failure{exitFailed, `traffic_model "db=messages:0": size of messages "0"`,
 			ingest("zero", header+"10.0.0.0/24,5432,db,p,messages:0\n")},
-		failure{exitFailed, `row 2: traffic of service "db" is "bulk", and an earlier row says "paced"`,
+		failure{exitFailed, `row 2: traffic_model of service "db" is "bulk", and an earlier row says "paced"`,
 			ingest("two", header+"10.0.0.1,5432,db,p,paced\n10.0.0.2,5432,db,p,bulk\n")},
-		failure{exitFailed, `row 1: traffic "paced" is that of a service, and the row has none`,
-			ingest("none", header+"10.0.0.1,5432,,p,paced\n")})
+		failure{exitFailed, `row 1: traffic_model "paced" is that of one service, and the row has service ""`,
+			ingest("none", header+"10.0.0.1,5432,,p,paced\n")},
+		failure{exitFailed, `and the row has service "*"`, ingest("all", header+"10.0.0.1,5432,*,p,paced\n")})
 }
 
 // If a service is scaled, its connections send more messages, and the load grows in proportion.

@@ -6,7 +6,7 @@
 //	  ▼
 //	records of one connection ─► without repeated ones ─► parts without   merge.go
 //	  │                                                   idle times
-//	  ▼ observers of one part are resolved, samples are scaled            flow.go, moves.go, exporters.go
+//	  ▼ observers of one part are resolved, samples are scaled            flow.go, handover.go, exporters.go
 //	flow without id ─────────────────────────────► its intervals          intervals.go
 //	  │ sorted by second: starts are drawn                                starts.go
 //	  ▼ sorted by start: ids                            │

@@ -99,12 +99,12 @@ func (m *merging) flowOf(records []record) flow {
 	f.resolutionNS = until - f.startNS
 	f.loggedNS = f.startNS
 	m.count(records, seen)
-	if len(m.counting) == 0 {
+	if len(m.counted) == 0 {
 		f.bytes = int64(max(1, min(float64(tooMany), math.Round(m.estimate(records)))))
 		return f
 	}
-	for i := range m.counting {
-		f.bytes = min(f.bytes+m.counting[i].bytes, int64(tooMany))
+	for i := range m.counted {
+		f.bytes = min(f.bytes+m.counted[i].bytes, int64(tooMany))
 	}
 	return f
 }

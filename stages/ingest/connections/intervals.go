@@ -47,11 +47,11 @@ func (m *merging) addSpans(f *flow, records []record) error {
 	if t.lastNS-t.firstNS <= max(shortNS, records[0].resolutionNS) {
 		return nil
 	}
-	if len(m.counting) == 0 {
+	if len(m.counted) == 0 {
 		m.addSampled(records)
 	}
-	for i := range m.counting {
-		t.add(&m.counting[i], 1)
+	for i := range m.counted {
+		t.add(&m.counted[i], 1)
 	}
 	t.resolve()
 	return m.writeSpans(f)

@@ -41,12 +41,12 @@ type merging struct {
 // readings.
 //
 // Records of the same two hosts, protocol and ports are one flow until IdleNS pass without a packet. If
-// several observers saw the flow, the one that counted the most bytes of it applies, and others do while it
-// saw nothing (moves.go). If all of them sampled it, their mean applies (exporters) or, at an unknown rate,
-// that of one of them (samplers). A start is known with the resolution of the log, such as a second, or
-// within the range that all observers agree on. It is drawn within this range: the flows that a host starts
-// in one second follow each other after log-normal gaps, which are scaled to fill the second, in random
-// order. Flows are numbered in start order.
+// several observers saw the flow, the one that counted the most bytes of it applies. While it has no record
+// for 30 s or more, other observers apply (handover.go). If all of them sampled it, their mean applies
+// (exporters) or, at an unknown rate, that of one of them (samplers). A start is known with the resolution of
+// the log, such as a second, or within the range that all observers agree on. It is drawn within this range:
+// the flows that a host starts in one second follow each other after log-normal gaps, which are scaled to
+// fill the second, in random order. Flows are numbered in start order.
 func (c *Collector) Merge(ctx context.Context, sources []Source, flows, intervals schema.Sink) (_ Result,
 	err error) {
 	m := newMerging(c)
@@ -79,7 +79,7 @@ func newMerging(c *Collector) *merging {
 		result:    Result{Shared: map[[2]int32]int64{}},
 		spans:     extsort.New(c.TmpDir, c.MemoryBytes/8, spansByFlow),
 		draw:      startDraw{c.Seed, workload.NewLogNormal(1, c.GapSigma)},
-		choice:    choice{leastMoveNS: leastMoveNS},
+		choice:    choice{leastHandoverNS: leastHandoverNS},
 	}
 }
 
@@ -291,9 +291,9 @@ func (m *merging) steps(records []record) iter.Seq[[]record] {
 			for end < len(records) && records[end].startNS/m.result.IntervalNS == step {
 				end++
 			}
-			moved := m.moveIn(records[at:end])
-			if moved > 0 {
-				end = at + moved
+			before := m.handoverIn(records[at:end])
+			if before > 0 {
+				end = at + before
 			}
 			if !yield(records[at:end]) {
 				return

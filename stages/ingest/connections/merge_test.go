@@ -353,6 +353,55 @@ func TestBytesOfTrafficThatMoves(t *testing.T) {
 	}
 }
 
+// Observers of the same packets may have other timeouts, so that a record of one contains pauses of the
+// other. Their bytes must not count twice.
+func TestObserversWithOtherTimeouts(t *testing.T) {
+	by := func(observer string, start, end float64, bytes int64) testRecord {
+		return testRecord{dst: 1, observer: observer, start: start, end: end, resolution: 0.001, bytes: bytes}
+	}
+	for name, c := range map[string]struct {
+		records []testRecord
+		want    int64
+	}{
+		"a record with the pause of another": {
+			[]testRecord{by("a", 100, 101, 1000), by("b", 100, 150, 2000), by("a", 149, 150, 1000)}, 2000,
+		},
+		"the longer one is last by name": {
+			[]testRecord{by("a", 100, 101, 1000), by("z", 100, 150, 2000), by("a", 149, 150, 1000)}, 2000,
+		},
+		"three pauses": {
+			[]testRecord{by("a", 100, 101, 500), by("b", 100, 250, 2000), by("a", 150, 151, 500),
+				by("a", 200, 201, 500), by("a", 249, 250, 500)}, 2000,
+		},
+		"two records of two pauses": {
+			[]testRecord{by("a", 100, 101, 700), by("b", 100.2, 150, 1500), by("a", 149, 150, 800),
+				by("b", 199, 250, 1400), by("a", 199, 200, 700), by("a", 249, 250, 700)}, 2900,
+		},
+		"a record is lost, and the other has it": {
+			[]testRecord{by("a", 100, 159.9, 600), by("b", 160, 219.9, 600), by("a", 220, 279.9, 600)}, 1800,
+		},
+	} {
+		if m := mergeAll(t, sourceOf(1, c.records)); m.Flows != 1 || m.sizes[0] != c.want {
+			t.Errorf("%s: %d flows of %d bytes, want 1 of %d", name, m.Flows, m.sizes, c.want)
+		}
+	}
+}
+
+// A column that differs in each row may be taken for the observer. The time must then be in proportion to the
+// number of records: with their product, such a log would not end.
+func TestEachRecordHasItsObserver(t *testing.T) {
+	const n = 50_000
+	records := make([]testRecord, n)
+	for i := range records {
+		at := float64(i) / 10
+		records[i] = testRecord{dst: 1, observer: fmt.Sprint(i), start: at, end: at + 60, bytes: 1000}
+	}
+	m := mergeAll(t, sourceOf(1, records))
+	if m.Flows != 1 || m.sizes[0] < 60_000 || m.sizes[0] > 100_000 {
+		t.Errorf("%d flows of %d bytes, want 1 of about one record a minute", m.Flows, m.sizes)
+	}
+}
+
 // clocks returns the largest error of a clock, in s.
 func (l *movingLog) clocks() (most float64) {
 	for _, by := range l.sees {

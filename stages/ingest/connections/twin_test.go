@@ -144,7 +144,7 @@ func TestMergeEqualsItsTwin(t *testing.T) {
 			m := newMerging(NewCollector(Settings{
 				Network: network, Seed: 1, GapSigma: 1, IdleNS: 60e9, TmpDir: t.TempDir(), MemoryBytes: 1,
 			}))
-			m.leastMoveNS = math.MaxInt64 // the twin does not know traffic that moves within an interval
+			m.leastHandoverNS = math.MaxInt64 // the twin does not know traffic that moves within an interval
 			if err := m.read(t.Context(), []Source{sourceOf(1, records)}); err != nil {
 				t.Fatal(err)
 			}
