@@ -381,7 +381,8 @@ func TestObserversWithOtherTimeouts(t *testing.T) {
 			[]testRecord{by("a", 100, 159.9, 600), by("b", 160, 219.9, 600), by("a", 220, 279.9, 600)}, 1800,
 		},
 	} {
-		if m := mergeAll(t, sourceOf(1, c.records)); m.Flows != 1 || m.sizes[0] != c.want {
+		m := mergeAll(t, sourceOf(1, c.records))
+		if m.Flows != 1 || m.sizes[0] != c.want {
 			t.Errorf("%s: %d flows of %d bytes, want 1 of %d", name, m.Flows, m.sizes, c.want)
 		}
 	}
