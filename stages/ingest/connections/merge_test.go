@@ -388,7 +388,7 @@ func TestObserversWithOtherTimeouts(t *testing.T) {
 	}
 }
 
-// A column that differs in each row may be taken for the observer. The time must then be in proportion to the
+// A column that differs in each row may be treated as the observer. The time must then be in proportion to the
 // number of records: with their product, such a log would not end.
 func TestEachRecordHasItsObserver(t *testing.T) {
 	const n = 50_000
