@@ -388,8 +388,8 @@ func TestObserversWithOtherTimeouts(t *testing.T) {
 	}
 }
 
-// A column that differs in each row may be treated as the observer. The time must then be in proportion to the
-// number of records: with their product, such a log would not end.
+// A column that differs in each row may be treated as the observer. The time must then be in proportion to
+// the number of records: with their product, such a log would not end.
 func TestEachRecordHasItsObserver(t *testing.T) {
 	const n = 50_000
 	records := make([]testRecord, n)
