@@ -14,10 +14,12 @@ import (
 
 // A Forecast predicts the costs of an estimate.
 type Forecast struct {
-	Hosts      int              `json:"hosts"`
-	Flows      int64            `json:"flows"`
-	PacketHops int64            `json:"packet_hops"`
-	Estimators []EstimatorCosts `json:"estimators"` // those that can estimate the scenario
+	Hosts      int   `json:"hosts"`
+	Flows      int64 `json:"flows"`
+	PacketHops int64 `json:"packet_hops"`
+	// SharedBytes is the size of the tables that all estimates of the scenario share, such as flows and hops.
+	SharedBytes int64            `json:"shared_bytes"`
+	Estimators  []EstimatorCosts `json:"estimators"` // those that can estimate the scenario
 	// Estimator is the estimator with which an automatic estimate begins. Reason explains the choice.
 	Estimator string `json:"estimator"`
 	Reason    string `json:"reason"`
@@ -31,7 +33,7 @@ type Forecast struct {
 type EstimatorCosts struct {
 	Estimator string `json:"estimator"`
 	Cost
-	DiskBytes int64 `json:"disk_bytes"` // of the tables that are kept
+	DiskBytes int64 `json:"disk_bytes"` // of the tables that are kept, with those that estimates share
 }
 
 // startSeconds is the processor time of the start of every run (prediction.md).
@@ -71,9 +73,8 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 	if err != nil {
 		return nil, err
 	}
-	var bytes int64
 	for _, s := range status.Stages {
-		bytes += s.Bytes
+		f.SharedBytes += s.Bytes
 	}
 	for _, by := range estimators.All() {
 		if !e.possible(by, &first) {
@@ -82,7 +83,7 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 		f.Estimators = append(f.Estimators, EstimatorCosts{
 			Estimator: by.String(),
 			Cost:      costOf(by, &first.size, cores),
-			DiskBytes: bytes + by.Estimator().Cost(&first.size, cores).DiskBytes,
+			DiskBytes: f.SharedBytes + by.Estimator().Cost(&first.size, cores).DiskBytes,
 		})
 	}
 	f.Estimator = estimators.Flow.String()

@@ -104,17 +104,25 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	return p, nil
 }
 
-// runAll runs all combinations, several side by side.
-func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings) error {
+// schedule returns the schedule of all combinations.
+func (p *Parameters) schedule(plan ParameterPlan, of pipeline.Settings) (*schedule, error) {
 	need := int64(0)
 	for i := range p.Runs {
 		bytes, err := p.Runs[i].peakBytes(plan)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		need = max(need, bytes)
 	}
-	schedule := newSchedule(o.Settings, len(p.Runs), need)
+	return newSchedule(of, len(p.Runs), need), nil
+}
+
+// runAll runs all combinations, several side by side.
+func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings) error {
+	schedule, err := p.schedule(plan, o.Settings)
+	if err != nil {
+		return err
+	}
 	p.AtOnce = schedule.atOnce
 	first, err := p.Runs[0].open(ctx, plan, o)
 	if err != nil {

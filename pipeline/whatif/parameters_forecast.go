@@ -37,7 +37,8 @@ type RunForecast struct {
 }
 
 // ForecastParameters predicts what the sweep takes on a number of cores that no other program uses. It draws
-// and routes the flows of every combination in the lake of the settings, and estimates nothing.
+// and routes the flows of every combination in the lake of the settings, estimates nothing, and removes the
+// combination from the lake again.
 func ForecastParameters(
 	ctx context.Context, plan ParameterPlan, o Settings, cores int,
 ) (*ParametersForecast, error) {
@@ -48,13 +49,16 @@ func ForecastParameters(
 	if err := p.combine(ctx, plan, o); err != nil {
 		return nil, err
 	}
-	f := &ParametersForecast{Axes: plan.Axes, Cores: cores, AtOnce: min(cores, len(p.Runs)),
-		MemoryBytes: o.MemoryBytes}
-	if f.MemoryBytes <= 0 {
-		f.MemoryBytes = pipeline.DefaultMemory
+	of := o.Settings
+	of.Workers = cores
+	schedule, err := p.schedule(plan, of)
+	if err != nil {
+		return nil, err
 	}
+	f := &ParametersForecast{Axes: plan.Axes, Cores: cores, AtOnce: schedule.atOnce,
+		MemoryBytes: schedule.of.MemoryBytes}
 	for i := range p.Runs {
-		run, err := p.Runs[i].forecast(ctx, plan, o, cores/f.AtOnce)
+		run, err := p.Runs[i].forecast(ctx, plan, o, max(1, cores/f.AtOnce))
 		if err != nil {
 			return nil, fmt.Errorf("run %d of %d (%s): %w", i+1, len(p.Runs), p.SettingsOf(i), err)
 		}
@@ -74,8 +78,11 @@ func (r *ParameterRun) forecast(
 	if err != nil {
 		return RunForecast{}, err
 	}
-	defer e.Close()
 	f, err := e.Forecast(ctx, cores)
+	e.Close()
+	if err == nil {
+		_, err = pipeline.Remove(ctx, e.Lake, pipeline.Removal{Scenarios: []string{string(e.ID())}})
+	}
 	if err != nil {
 		return RunForecast{}, err
 	}
@@ -84,12 +91,13 @@ func (r *ParameterRun) forecast(
 	if o.Variant.Auto {
 		run.Estimator = f.Estimator
 	}
+	run.DiskBytes = f.SharedBytes
 	for _, c := range f.Estimators {
 		truth := plan.Exact && c.Estimator == estimators.Exact.String()
 		if c.Estimator == run.Estimator || truth {
 			run.Seconds += c.Seconds
 			run.CPUSeconds += c.CPUSeconds
-			run.DiskBytes += c.DiskBytes
+			run.DiskBytes += c.DiskBytes - f.SharedBytes
 		}
 	}
 	return run, nil

@@ -88,6 +88,7 @@ func TestDryRunOfASweep(t *testing.T) {
 	}
 	flow := forecast("--estimator", "flow")
 	both := forecast("--exact")
+	exact := forecast("--estimator", "exact")
 	sum := 0.0
 	for i, r := range flow.Runs {
 		asked := []float64{0.2, 0.2, 0.4, 0.4}[i]
@@ -97,6 +98,11 @@ func TestDryRunOfASweep(t *testing.T) {
 		if both.Runs[i].Estimator != "flow" || both.Runs[i].CPUSeconds <= r.CPUSeconds {
 			t.Errorf("run %d with --exact: %+v, without: %+v", i, both.Runs[i], r)
 		}
+		// Tables that the estimates share count once.
+		disk := r.DiskBytes + exact.Runs[i].DiskBytes - both.Runs[i].DiskBytes
+		if disk <= 0 || disk >= min(r.DiskBytes, exact.Runs[i].DiskBytes) {
+			t.Errorf("run %d: %d bytes are shared, by %+v and %+v", i, disk, r, exact.Runs[i])
+		}
 		sum += r.Seconds
 	}
 	if math.Abs(flow.Seconds-sum/3) > 1e-9 {
@@ -104,6 +110,13 @@ func TestDryRunOfASweep(t *testing.T) {
 	}
 	if _, err := os.Stat(lake); !os.IsNotExist(err) {
 		t.Errorf("the dry run made a lake: %v", err)
+	}
+	var narrow whatif.ParametersForecast // one estimate at a time fits in the memory
+	if err := json.Unmarshal([]byte(must(t, append(args, "--memory-limit", "300MiB")...)), &narrow); err != nil {
+		t.Fatal(err)
+	}
+	if narrow.AtOnce != 1 || narrow.MemoryBytes != 300<<20 {
+		t.Errorf("with 300 MiB: %+v", narrow)
 	}
 	mustFail(t, failure{exitUsage, "--dry-run predicts a sweep with --set and without --until",
 		[]string{"sweep", scenario, "--lake", lake, "--dry-run", "--fail", "each:tor-fabric"}},
