@@ -187,7 +187,7 @@ func (in *ingestion) prepare() (files []string, err error) {
 			in.Mapping.Name)
 	}
 	set := Setting{Records: in.Mapping.Records, Seed: in.Seed, GapSigma: in.GapSigma, IdleNS: in.IdleNS,
-		First: in.LabelsFirst, Rate: in.SamplingRate}
+		First: in.LabelsFirst, Rate: in.SamplingRate, Domains: slices.Sorted(slices.Values(in.Domains))}
 	if set.Topology, err = in.scenario.TopologyKey(); err != nil {
 		return nil, err
 	}
@@ -411,6 +411,8 @@ func settingDifference(a, b Setting) string {
 		return "formats whose rows are whole flows, not records of flow logs"
 	case a.Hosts != b.Hosts:
 		return "another hosts table"
+	case !slices.Equal(a.Domains, b.Domains):
+		return "another --domain"
 	case a.Labels != b.Labels || a.First != b.First:
 		return "another labels table"
 	case a.Rate != b.Rate:

@@ -8,8 +8,8 @@ import (
 	"parsimon/stages/ingest"
 )
 
-// Ingesting a known file with another mapping is an error. Otherwise its rows would be ignored, and half of
-// the bytes of a log would be missing silently.
+// Ingesting a known file with another mapping, or with another domain of names, is an error. Otherwise its
+// rows would be ignored, and half of the bytes of a log would be missing silently.
 func TestSecondMapping(t *testing.T) {
 	d := newTrace(t, 1)
 	d.ingest(t, 0)
@@ -20,6 +20,12 @@ func TestSecondMapping(t *testing.T) {
 	tr.Mappings = []*ingest.Mapping{&other}
 	if _, err := Ingest(t.Context(), tr, d.settings()); err == nil ||
 		!strings.Contains(err.Error(), "by mapping vpc") {
+		t.Error(err)
+	}
+	tr = d.trace(0)
+	tr.Domains = []string{"example.com"}
+	if _, err := Ingest(t.Context(), tr, d.settings()); err == nil ||
+		!strings.Contains(err.Error(), "another --domain") {
 		t.Error(err)
 	}
 }

@@ -48,6 +48,7 @@ type Setting struct {
 	Topology json.RawMessage `json:"topology"`
 	Records  bool            `json:"records"` // of flow logs
 	Hosts    string          `json:"hosts"`
+	Domains  []string        `json:"domains,omitempty"` // sorted
 	Labels   string          `json:"labels"`
 	First    bool            `json:"labels_first,omitempty"`
 	Seed     uint64          `json:"seed"`

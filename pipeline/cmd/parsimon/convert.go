@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,8 @@ func readTrace(ctx context.Context, path string, memoryBytes int64) (t *jobs.Tra
 		if err != nil {
 			return nil, err
 		}
-		return jobs.ReadChakra(files, memoryBytes, open)
+		t, err = jobs.ReadChakra(files, memoryBytes, open)
+		return t, cmp.Or(ctx.Err(), err)
 	case read == nil:
 		return nil, fmt.Errorf("%s: the name does not end in .goal, .cm, .csv or .et", path)
 	}
@@ -96,7 +98,7 @@ func readTrace(ctx context.Context, path string, memoryBytes int64) (t *jobs.Tra
 	if t, err = read(f, memoryBytes); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return t, err
+	return t, cmp.Or(ctx.Err(), err) // an interruption cuts a line
 }
 
 // untilEnd is a reader that fails once ended returns an error.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,5 +46,34 @@ func TestConvert(t *testing.T) {
 	}
 	if _, err := os.Stat(at("no.csv")); err == nil {
 		t.Error("a failed conversion leaves a file")
+	}
+}
+
+// A lateContext ends after some checks.
+type lateContext struct {
+	context.Context
+	left int
+}
+
+// Err implements context.Context.
+func (c *lateContext) Err() error {
+	if c.left == 0 {
+		return context.Canceled
+	}
+	c.left--
+	return nil
+}
+
+// An interruption while a trace is read is reported as one. Otherwise the line that it cuts would be reported
+// as a fault of the file, with exit code 1.
+func TestInterruptedConversion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "long.goal")
+	text := "num_ranks 1\nrank 0 {\n" + strings.Repeat("calc 1\n", 100_000) + "}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := readTrace(&lateContext{t.Context(), 3}, file, 1<<30)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
 	}
 }
