@@ -82,12 +82,12 @@ func (in *Inputs) checkSpec() error {
 	if err := spec.checkConstants(); err != nil {
 		return err
 	}
-	facts, err := scenario.FactsOf(spec.Canonical)
+	properties, err := scenario.PropertiesOf(spec.Canonical)
 	if err != nil {
 		return err
 	}
-	spec.MaxLoad = facts.MaxLoad
-	spec.FoundStarts = facts.FoundStarts
+	spec.MaxLoad = properties.MaxLoad
+	spec.FoundStarts = properties.FoundStarts
 	return spec.CheckForm(spec.Seed)
 }
 

@@ -25,8 +25,8 @@ aaa,own,0,h0 → t0,host-tor,1,10,210,0,80,120,,0.25,0.5`},
 aaa,own,web,48,8,8,8,8,10,8,12,8,10,2,0.5,true
 aaa,own,,,9,6.75,4.5,9,13.5,11.25,15.75,6.75,13.5,2,0.5,false`},
 	// The link with the highest load is 4. The last flow starts 150 ms less one ns after the first.
-	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_name
-aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1 → t0`},
+	{"headline", nil, `scenario,variant,flows,bytes,span_ns,services,vnets,p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown,p50_fct_ms,p99_fct_ms,p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,max_load,max_load_link,max_load_tier,max_load_src,max_load_dst,max_load_name
+aaa,own,7,2123000,149999999,2,2,4,7.600000000000001,9.759999999999998,9.975999999999999,10,0.0004,0.000976,3,5,7,9,8,10,9,11,0.75,4,host-tor,h1,t0,h1 → t0`},
 	// Two steps for a factor of 10: cells end at 1, 3.16 and 10. Flows of all sizes come first.
 	{"slowdown_cdf", map[string]string{"min_flows": "3", "steps": "2"},
 		`scenario,variant,source,service,vnet,size_bin,flows,slowdown,share,slower_share

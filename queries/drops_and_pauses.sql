@@ -27,7 +27,8 @@ SELECT
     ) AS passed_on,
     p.all_drops, p.all_paused_ns, p.links
 FROM placed AS p
-LEFT JOIN link_names AS n ON n.scenario = p.scenario AND n.link_id = p.link_id
+LEFT JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+  ON n.scenario = p.scenario AND n.link_id = p.link_id
 LEFT JOIN nodes AS b ON b.scenario = p.scenario AND b.node_id = p.dst_node
 WHERE p.place <= $n
 ORDER BY p.scenario, p.variant, p.place

@@ -3,13 +3,16 @@
 -- units: sizes in bytes; times in ns; slowdown is FCT / ideal FCT; link_delay_ns is what the link adds to the FCT
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
--- param: link text = '' : link_id of a link, as in the answers of p99_links and slowest_flows, or a cable A:B by the names of its two nodes, which stands for both of its links; empty means all links
+-- param: link text = '' : link_id of a link, as in the answers of p99_links and slowest_flows, the name of a link in an answer, A → B or A → B (PORT), or a cable A:B by the names of its two nodes, which stands for all of its links; empty means all links
 -- param: n count = 20 : number of flows to list for each link
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
 WITH named AS (
-    SELECT scenario, link_id FROM link_names WHERE $link IN (cable, reverse_cable)
+    SELECT scenario, link_id
+    FROM link_names
+    WHERE ($scenario = '' OR scenario = $scenario)
+      AND $link IN (link, cable, reverse_cable)
 ), crossing AS (
     SELECT
         s.scenario, s.variant, c.link_id, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns, s.fct_ns, s.slowdown,

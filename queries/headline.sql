@@ -41,12 +41,14 @@ SELECT
     p.q[1] AS p50_slowdown, p.q[2] AS p90_slowdown, p.q[3] AS p99_slowdown, p.q[4] AS p999_slowdown, p.max_value AS max_slowdown,
     p.fct[1] / 1e6 AS p50_fct_ms, p.fct[2] / 1e6 AS p99_fct_ms,
     b.p50_lo, b.p50_hi, b.p90_lo, b.p90_hi, b.p99_lo, b.p99_hi, b.p999_lo, b.p999_hi,
-    k.max_load, k.max_load_link, l.tier AS max_load_tier, n.link AS max_load_name
+    k.max_load, k.max_load_link, l.tier AS max_load_tier, n.src_name AS max_load_src, n.dst_name AS max_load_dst,
+    n.link AS max_load_name
 FROM flow_percentiles(picked, [0.5, 0.9, 0.99, 0.999], [0.5, 0.99]) AS p
 JOIN totals AS t ON t.scenario = p.scenario AND t.variant = p.variant
 LEFT JOIN bounds AS b ON b.scenario = p.scenario AND b.variant = p.variant
 LEFT JOIN busiest AS k ON k.scenario = p.scenario AND k.variant = p.variant
 LEFT JOIN links AS l ON l.scenario = p.scenario AND l.link_id = k.max_load_link
-LEFT JOIN link_names AS n ON n.scenario = p.scenario AND n.link_id = k.max_load_link
+LEFT JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+  ON n.scenario = p.scenario AND n.link_id = k.max_load_link
 WHERE p.whole
 ORDER BY p.scenario, p.variant

@@ -12,9 +12,11 @@ WITH ranked AS (
       AND ($variant = '' OR variant = $variant)
 )
 SELECT
-    r.scenario, r.variant, r.place, r.link_id, n.link, r.src_node, r.dst_node, r.tier,
+    r.scenario, r.variant, r.place, r.link_id, n.link, r.src_node, r.dst_node,
+    n.src_name, n.dst_name, r.tier,
     r.bandwidth_bps, r.flows, r.bytes, r.load, r.max_queue_bytes
 FROM ranked AS r
-LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = r.link_id
+LEFT JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+  ON n.scenario = r.scenario AND n.link_id = r.link_id
 WHERE r.place <= $n
 ORDER BY r.scenario, r.variant, r.place

@@ -49,6 +49,7 @@ FROM placed AS t
 LEFT JOIN others AS o ON o.scenario = t.scenario AND o.variant = t.variant AND o.job = t.job AND o.link_id = t.link_id
 LEFT JOIN behind AS m ON m.scenario = t.scenario AND m.variant = t.variant AND m.job = t.job AND m.link_id = t.link_id
 JOIN links AS k ON k.scenario = t.scenario AND k.link_id = t.link_id
-JOIN link_names AS e ON e.scenario = t.scenario AND e.link_id = t.link_id
+JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS e
+  ON e.scenario = t.scenario AND e.link_id = t.link_id
 WHERE t.place <= $n
 ORDER BY t.scenario, t.variant, t.job, t.place

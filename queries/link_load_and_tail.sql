@@ -56,6 +56,7 @@ SELECT
 FROM ranked AS r
 LEFT JOIN nodes AS a ON a.scenario = r.scenario AND a.node_id = r.src_node
 LEFT JOIN nodes AS b ON b.scenario = r.scenario AND b.node_id = r.dst_node
-LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = r.link_id
+LEFT JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+  ON n.scenario = r.scenario AND n.link_id = r.link_id
 WHERE r.load_place <= $n OR r.tail_place <= $n
 ORDER BY r.scenario, r.variant, r.load_place

@@ -36,6 +36,7 @@ SELECT
     r.scenario, r.variant, r.base_scenario, r.base_variant, r.place, r.link_id, n.link, r.tier,
     r.failed AND NOT r.base_failed AS newly_failed, r.base_bandwidth_bps, r.bandwidth_bps, r.base_flows, r.flows, r.base_bytes, r.bytes, r.base_load, r.load, r.links, r.changed_links
 FROM ranked AS r
-LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = r.link_id
+LEFT JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+  ON n.scenario = r.scenario AND n.link_id = r.link_id
 WHERE r.place <= $n OR (r.failed AND NOT r.base_failed)
 ORDER BY r.scenario, r.variant, r.base_scenario, r.base_variant, r.place

@@ -3,7 +3,7 @@
 -- units: from_ns and to_ns in ns; time_s is the time from the first slot to from_ns, in s; rates are bytes without headers in Gbps, those of counters with headers; earlier_share is the share of the log's bytes whose transfers began before the run's part of the log; misplaced_share is the sum of the differences of all slots, without their signs, as a share of the bytes of the link in the log; place is the rank of the link by these differences
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means all variants that were compared
--- param: link text = '' : link_id of a link, or a cable A:B by the names of its two nodes, which stands for both of its links; empty means the links that differ most
+-- param: link text = '' : link_id of a link, the name of a link in an answer, A → B or A → B (PORT), or a cable A:B by the names of its two nodes, which stands for all of its links; empty means the links that differ most
 -- param: links count = 16 : number of links; those with the largest differences are chosen
 -- param: slots count = 1440 : number of slots of time; if there are more, neighbors are added up
 
@@ -27,7 +27,8 @@ WITH chosen AS (
         ) AS place
     FROM totals AS t
     JOIN links AS l ON l.scenario = t.scenario AND l.link_id = t.link_id
-    JOIN link_names AS n ON n.scenario = t.scenario AND n.link_id = t.link_id
+    JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+      ON n.scenario = t.scenario AND n.link_id = t.link_id
 ), slots AS (
     SELECT
         scenario, variant, link_id, min(from_ns) AS from_ns, max(to_ns) AS to_ns, min(first_ns) AS first_ns,
@@ -46,5 +47,5 @@ SELECT
 FROM slots AS s
 JOIN placed AS p ON p.scenario = s.scenario AND p.variant = s.variant AND p.link_id = s.link_id
 WHERE CASE $link WHEN '' THEN p.place <= $links
-    ELSE coalesce(p.link_id = TRY_CAST($link AS INTEGER), $link IN (p.cable, p.reverse_cable)) END
+    ELSE coalesce(p.link_id = TRY_CAST($link AS INTEGER), $link IN (p.link, p.cable, p.reverse_cable)) END
 ORDER BY s.scenario, s.variant, p.place, s.from_ns

@@ -69,6 +69,7 @@ FROM placed AS p
 LEFT JOIN variants AS v ON v.scenario = p.scenario AND v.variant = p.variant
 LEFT JOIN link_stats AS k
   ON k.scenario = p.scenario AND k.variant = p.variant AND k.link_id = p.link_id
-LEFT JOIN link_names AS n ON n.scenario = p.scenario AND n.link_id = k.link_id
+LEFT JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+  ON n.scenario = p.scenario AND n.link_id = k.link_id
 WHERE p.place <= $n
 ORDER BY p.scenario, p.variant, p.place, p.delay_ns DESC, p.service

@@ -17,7 +17,8 @@ WITH estimates AS (
     JOIN links AS l ON l.scenario = e.scenario AND NOT l.failed
     JOIN nodes AS a ON a.scenario = e.scenario AND a.node_id = l.src_node AND a.kind <> 'host'
     JOIN nodes AS b ON b.scenario = e.scenario AND b.node_id = l.dst_node AND b.kind <> 'host'
-    JOIN link_names AS n ON n.scenario = e.scenario AND n.link_id = l.link_id
+    JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+      ON n.scenario = e.scenario AND n.link_id = l.link_id
     LEFT JOIN link_stats AS s ON s.scenario = e.scenario AND s.variant = e.variant AND s.link_id = l.link_id
     WHERE $switch = '' OR a.name = $switch
 ), shared AS (

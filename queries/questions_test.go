@@ -3,6 +3,7 @@ package queries
 import (
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,9 +104,10 @@ aaa,own,web,1,rack 1,t0,,,2,6.5,9.93,10`},
 aaa,own,db,1,,,0,60000000000,3,5,5.98,6
 aaa,own,web,1,,,0,60000000000,4,2.5,9.79,10`},
 	{"hottest_links", map[string]string{"n": "2"},
-		`scenario,variant,place,link_id,link,src_node,dst_node,tier,bandwidth_bps,flows,bytes,load,max_queue_bytes
-aaa,own,1,4,h1 → t0,1,2,host-tor,10000000000,4,1500,0.75,4000
-aaa,own,2,0,h0 → t0,0,2,host-tor,10000000000,4,1000,0.5,2000`},
+		`scenario,variant,place,link_id,link,src_node,dst_node,src_name,dst_name,tier,` +
+			`bandwidth_bps,flows,bytes,load,max_queue_bytes
+aaa,own,1,4,h1 → t0,1,2,h1,t0,host-tor,10000000000,4,1500,0.75,4000
+aaa,own,2,0,h0 → t0,0,2,h0,t0,host-tor,10000000000,4,1000,0.5,2000`},
 	// Eleven links are up, so that the top 10% are two links. Eight of the eleven carry nothing.
 	{"load_top10", nil, `scenario,variant,links,top_links,max_load,top10_mean_load,mean_load
 aaa,own,11,2,0.75,0.625,0.13636363636363635`},
@@ -243,6 +245,9 @@ aaa,own,tor-spine,2,t0 → s0 (member 1),1,10,110,0,10,0.25`},
 aaa,own,host-tor,0,h0 → t0,2,10,110,0,80,0.4
 aaa,own,host-tor,0,h0 → t0,2,110,210,0.0000001,40,0.2`},
 	{"link_loads_over_time", map[string]string{"link": "2"},
+		`scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
+aaa,own,tor-spine,2,t0 → s0 (member 1),1,10,110,0,10,0.25`},
+	{"link_loads_over_time", map[string]string{"link": "t0 → s0 (member 1)"},
 		`scenario,variant,tier,link_id,link,place,from_ns,to_ns,time_s,bytes,load
 aaa,own,tor-spine,2,t0 → s0 (member 1),1,10,110,0,10,0.25`},
 	// Flow 102 waits at link 0, which flow 104 uses for 100 of the 120 ns. Flow 103 starts when 102 has ended.
@@ -397,6 +402,57 @@ func TestPruning(t *testing.T) {
 		check(q.Name+" with parameters", explain(text))
 	}
 	check("variant alone", explain("SELECT * FROM slowdowns_all WHERE variant = 'paper'"))
+}
+
+// A planNode is an operator of DuckDB's plan.
+type planNode struct {
+	Info     map[string]any `json:"extra_info"`
+	Children []planNode     `json:"children"`
+}
+
+// scans returns the number of scans that read exactly the given columns.
+func (n *planNode) scans(columns []string) (count int) {
+	if len(n.Children) == 0 && fmt.Sprint(n.Info["Projections"]) == fmt.Sprint(columns) {
+		return 1
+	}
+	for i := range n.Children {
+		count += n.Children[i].scans(columns)
+	}
+	return count
+}
+
+// A question about one scenario names only the links of this scenario. View link_names numbers the links of
+// all scenarios that it reads, which takes seconds in a large lake. No other scan reads the same columns.
+func TestLinkNamesOfOneScenario(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	createAll(t, db)
+	tried := 0
+	for _, q := range listed(t) {
+		if !strings.Contains(q.SQL, "FROM link_names") {
+			continue
+		}
+		text, err := q.With(map[string]string{"scenario": "aaa", "variant": "own"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var key, plan string
+		if err := db.sql.QueryRow("EXPLAIN (FORMAT json) "+text).Scan(&key, &plan); err != nil {
+			t.Fatalf("%s: %v", q.Name, err)
+		}
+		var roots []planNode
+		if err := json.Unmarshal([]byte(plan), &roots); err != nil {
+			t.Fatal(err)
+		}
+		tried++
+		all := planNode{Children: roots}
+		scans := all.scans([]string{"link_id", "src_node", "dst_node", "src_port"})
+		if scans != 1 {
+			t.Errorf("%s names the links of %d scenarios", q.Name, scans)
+		}
+	}
+	if tried < 10 {
+		t.Errorf("%d questions", tried)
+	}
 }
 
 func TestParams(t *testing.T) {

@@ -38,7 +38,8 @@ FROM ranked AS r
 LEFT JOIN variants AS v ON v.scenario = r.scenario AND v.variant = r.variant
 LEFT JOIN worst AS w ON w.scenario = r.scenario AND w.variant = r.variant AND w.flow_row = r.flow_row
 LEFT JOIN links AS l ON l.scenario = r.scenario AND l.link_id = w.link_id
-LEFT JOIN link_names AS n ON n.scenario = r.scenario AND n.link_id = w.link_id
+LEFT JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS n
+  ON n.scenario = r.scenario AND n.link_id = w.link_id
 LEFT JOIN nodes AS s ON s.scenario = r.scenario AND s.node_id = r.src
 LEFT JOIN nodes AS d ON d.scenario = r.scenario AND d.node_id = r.dst
 ORDER BY r.scenario, r.variant, r.place

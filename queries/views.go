@@ -56,6 +56,8 @@ func linkNames() view {
 			"link":          "names of the nodes at its ends, a → b, and for a member of a LAG its port or number",
 			"cable":         "names of the nodes, a:b",
 			"reverse_cable": "names of the nodes, b:a",
+			"src_name":      "name of the sending node",
+			"dst_name":      "name of the receiving node",
 		},
 	}
 }

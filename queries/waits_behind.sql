@@ -3,7 +3,7 @@
 -- units: times in ns; sizes in bytes; slowdown is FCT / ideal FCT; tail_flows is the number of flows of the tail, tail_delay_ns what the link adds to their FCTs, and overlap_ns the time in which the flow and one of them were active, summed over them; overlap_bytes is what the flow sends in that time at its mean rate
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
--- param: link text = '' : link_id of a link, as in the answer of p99_links, or a cable A:B by the names of its two nodes, which stands for both of its links; empty means the link that adds the most to the FCTs of the tail
+-- param: link text = '' : link_id of a link, as in the answer of p99_links, the name of a link in an answer, A → B or A → B (PORT), or a cable A:B by the names of its two nodes, which stands for all of its links; empty means the link that adds the most to the FCTs of the tail
 -- param: quantile fraction = 0.99 : flows whose slowdown is above this quantile are the tail
 -- param: n count = 20 : number of flows to list for each link
 
@@ -29,9 +29,10 @@ WITH picked AS NOT MATERIALIZED (
 ), chosen AS (
     SELECT p.scenario, p.variant, p.link_id, k.link
     FROM placed AS p
-    JOIN link_names AS k ON k.scenario = p.scenario AND k.link_id = p.link_id
+    JOIN (SELECT * FROM link_names WHERE $scenario = '' OR scenario = $scenario) AS k
+      ON k.scenario = p.scenario AND k.link_id = p.link_id
     WHERE $link = '' AND p.place = 1 OR p.link_id = TRY_CAST($link AS INTEGER)
-       OR TRY_CAST($link AS INTEGER) IS NULL AND $link IN (k.cable, k.reverse_cable)
+       OR TRY_CAST($link AS INTEGER) IS NULL AND $link IN (k.link, k.cable, k.reverse_cable)
 ), crossing AS (
     SELECT
         s.scenario, s.variant, c.link_id, c.link, s.flow_row, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns,

@@ -348,19 +348,19 @@ func (s *Settled) CheckForm(seed uint64) error {
 	return nil
 }
 
-// FormFacts are properties of a scenario that its canonical form determines.
-type FormFacts struct {
+// FormProperties are properties of a scenario that its canonical form determines.
+type FormProperties struct {
 	MaxLoad     float64 // as Scenario.MaxLoad returns it
 	FoundStarts bool    // as in Changes
 }
 
-// FactsOf returns the facts of a canonical form.
-func FactsOf(canonical json.RawMessage) (f FormFacts, err error) {
+// PropertiesOf returns the properties of a canonical form.
+func PropertiesOf(canonical json.RawMessage) (p FormProperties, err error) {
 	var c canonicalScenario
 	err = json.Unmarshal(canonical, &c)
-	f.MaxLoad = c.Workload.MaxLoad
-	f.FoundStarts = c.Changes != nil && c.Changes.Starts != ""
-	return f, err
+	p.MaxLoad = c.Workload.MaxLoad
+	p.FoundStarts = c.Changes != nil && c.Changes.Starts != ""
+	return p, err
 }
 
 // IDOf returns the id of a scenario with the canonical form of a Settled: 16 hexadecimal digits, which

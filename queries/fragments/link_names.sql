@@ -2,7 +2,7 @@
 -- not unique, by its number.
 SELECT
     l.scenario, l.link_id, a.name || ' → ' || b.name || l.member AS link, a.name || ':' || b.name AS cable,
-    b.name || ':' || a.name AS reverse_cable
+    b.name || ':' || a.name AS reverse_cable, a.name AS src_name, b.name AS dst_name
 FROM (
     SELECT
         scenario, link_id, src_node, dst_node,

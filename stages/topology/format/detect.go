@@ -175,7 +175,7 @@ func (s *source) unknownFormat() error {
 	head := s.head(first)
 	for _, f := range traffic {
 		if f.is(first, head) {
-			return fmt.Errorf("topology %s: it looks like %s, which is traffic and no network; this reads it: %s",
+			return fmt.Errorf("topology %s: it looks like %s, which is traffic, not a network. To read it: %s",
 				s.path, f.what, strings.ReplaceAll(f.convert, "FILE", first))
 		}
 	}

@@ -416,7 +416,7 @@ func TestLLDPJSON0(t *testing.T) {
 // The error for an unknown format names the format that the file resembles, and the command that converts or
 // reads it. Otherwise a file of traffic that is given as the network would have a hundred faults.
 func TestUnknownFormats(t *testing.T) {
-	const reads = ", which is traffic and no network; this reads it: parsimon "
+	const reads = ", which is traffic, not a network. To read it: parsimon "
 	for name, c := range map[string]struct{ content, want string }{
 		"net.dot": {"graph { a -- b }",
 			"looks like a graph of Graphviz; this turns it into a file that is read: gv2gml "},
