@@ -124,7 +124,8 @@ func (in *ingestion) read(ctx context.Context, ingester *ingest.Ingester, fresh 
 
 // ends reports whether an error ends an ingest even if files that cannot be read are skipped.
 func ends(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.As(err, new(*scenario.ChangedError)) || errors.As(err, new(*copyError))
+	return ctx.Err() != nil || errors.As(err, new(*scenario.ChangedError)) || errors.As(err, new(*copyError)) ||
+		errors.As(err, new(*ingest.CollectError))
 }
 
 // notesOf returns the notes about sources, with the URLs of objects.

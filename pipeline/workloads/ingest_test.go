@@ -569,3 +569,17 @@ func TestFailedIngest(t *testing.T) {
 		}
 	}
 }
+
+// An error of the records that all files share ends an ingest that skips damaged files. Otherwise records of
+// files that were read before would be lost.
+func TestLostRecordsEndTheIngest(t *testing.T) {
+	in := &ingestion{}
+	in.SkipDamaged = true
+	lost := fmt.Errorf("flow file a.log: %w", &ingest.CollectError{Err: syscall.EIO})
+	if in.maySkip(t.Context(), lost) {
+		t.Error("a file is skipped although records of others may be lost")
+	}
+	if !in.maySkip(t.Context(), fmt.Errorf("flow file a.log: %w", syscall.EIO)) {
+		t.Error("a file that cannot be read is not skipped")
+	}
+}

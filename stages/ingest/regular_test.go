@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/ingest/connections"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology/topologytest"
 )
@@ -394,5 +396,25 @@ func TestRowsWithFewColumnsAreRegular(t *testing.T) {
 		if err := in.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// An error of the records that all files share is a CollectError. Otherwise an ingest that skips damaged files
+// would skip this file, and lose records of others.
+func TestErrorOfCollectedRecords(t *testing.T) {
+	m, file := writeLog(t, "vpc", "version account-id interface-id srcaddr dstaddr srcport dstport protocol "+
+		"packets bytes start end action log-status\n"+
+		strings.Repeat("2 1 eni-1 0 1 1 2 6 1 900 1769850000 1769850001 ACCEPT OK\n", 5000))
+	o := Options{TmpDir: t.TempDir(), Open: parquet.OpenFile, MemoryBytes: 128 << 20}
+	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	in.collector = connections.NewCollector(connections.Settings{TmpDir: o.TmpDir + "/missing"})
+	var records, rejects rowsSink
+	_, _, err = in.RegularFile(t.Context(), m, file, 1, FileTables{&records, &rejects})
+	if !errors.As(err, new(*CollectError)) {
+		t.Error(err)
 	}
 }

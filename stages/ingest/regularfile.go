@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -32,11 +33,11 @@ func MayBeRegular(of []*Mapping, file string) bool {
 // FileTables are where RegularFile writes tables records and rejects.
 type FileTables struct{ Records, Rejects schema.Sink }
 
-// RegularFile reads a source file for which MayBeRegular is true. It does as File does, and gives the same
-// records, rejects, counts and remarks, but writes records and rejects to out. Regular rows, in which all
-// numbers and times are plain, are read and judged without SQL. Other rows are staged and judged as by File.
-// It reports false if the file or most of its rows are not regular: the caller then discards out and calls
-// File. Merge needs not read the records of a flow log again.
+// RegularFile reads a source file for which MayBeRegular is true. It behaves like File: records, rejects,
+// counts and remarks are the same. It writes records and rejects to out. Regular rows, in which all numbers
+// and times are plain, are read and judged without SQL. Other rows are staged and judged as by File. It
+// reports false if the file or most of its rows are not regular: the caller then discards out and calls File.
+// Merge does not read the records of a flow log again. A CollectError is not a fault of the file.
 func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n int32,
 	out FileTables) (stats FileStats, regular bool, err error) {
 	notes := len(in.notes)
@@ -70,7 +71,7 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	if err := rows.out.flush(); err != nil {
 		return stats, err
 	}
-	if err := in.process(ctx, w, &stats); err != nil {
+	if err := in.processWithin(ctx, w, &stats); err != nil {
 		return stats, err
 	}
 	stats.Records += rows.n
@@ -81,6 +82,25 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	stats.RecordsFile = ""
 	stats.RejectsFile = ""
 	return stats, err
+}
+
+// processWithin judges the staged rows of a file. The records that are collected for the merge may take half
+// of the memory, so that DuckDB has the other half meanwhile.
+func (in *Ingester) processWithin(ctx context.Context, w fileWork, stats *FileStats) (err error) {
+	if w.regular.out.collected == nil || w.src.rows == 0 {
+		return in.process(ctx, w, stats)
+	}
+	limit := in.limits("").MemoryBytes
+	if err := in.setMemory(ctx, max(128<<20, limit/2)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.setMemory(context.WithoutCancel(ctx), limit)) }()
+	return in.process(ctx, w, stats)
+}
+
+// setMemory sets the memory limit of DuckDB.
+func (in *Ingester) setMemory(ctx context.Context, bytes int64) error {
+	return in.exec(ctx, fmt.Sprintf("SET memory_limit = '%d KiB'", bytes>>10))
 }
 
 // regularRows reads and judges the regular rows of a file.
@@ -623,11 +643,21 @@ func (o *regularOut) flush() error {
 func (o *regularOut) Write(batch arrow.Record) error {
 	if o.collected != nil {
 		if err := o.collected.Write(batch); err != nil {
-			return err
+			return &CollectError{err}
 		}
 	}
 	return o.Records.Write(batch)
 }
+
+// A CollectError is an error of collecting the records of all files for the merge, such as a full disk. The
+// records of other files may be lost.
+type CollectError struct{ Err error }
+
+// Error returns the reason.
+func (e *CollectError) Error() string { return "records cannot be merged: " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *CollectError) Unwrap() error { return e.Err }
 
 // knownTexts are texts that need not be copied for each row that has them.
 type knownTexts map[string]string

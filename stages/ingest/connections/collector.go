@@ -41,7 +41,7 @@ type Reading struct {
 	collector *Collector
 	number    int32
 	source    int32
-	noted     noted
+	sums      recordSums
 	kept      bool
 }
 
@@ -50,7 +50,7 @@ type Reading struct {
 func (c *Collector) Read(source int32) *Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &Reading{collector: c, number: int32(len(c.readings)), source: source, noted: newNoted()}
+	r := &Reading{collector: c, number: int32(len(c.readings)), source: source, sums: newRecordSums()}
 	c.readings = append(c.readings, r)
 	return r
 }
@@ -70,7 +70,7 @@ func (r *Reading) Write(batch arrow.Record) error {
 		if err := row.check(); err != nil {
 			return err
 		}
-		r.noted.note(&row)
+		r.sums.add(&row)
 		if err := c.records.Add(row); err != nil {
 			return err
 		}
@@ -108,8 +108,8 @@ func (c *Collector) compareRecords(a, b *record) int {
 		cmp.Compare(a.packets, b.packets))
 }
 
-// noted has the values that depend on all records.
-type noted struct {
+// recordSums are the values that depend on all records.
+type recordSums struct {
 	records   int64
 	durations map[int64]uint128 // bytes of records by duration in s
 	exporters map[int32]bool    // observers with samples at a known rate
@@ -118,16 +118,16 @@ type noted struct {
 	bytes     uint128           // of those of this duration that durations lacks
 }
 
-func newNoted() noted {
-	return noted{durations: map[int64]uint128{}, exporters: map[int32]bool{}, samplers: map[int32]bool{}}
+func newRecordSums() recordSums {
+	return recordSums{durations: map[int64]uint128{}, exporters: map[int32]bool{}, samplers: map[int32]bool{}}
 }
 
-// note notes a record.
-func (n *noted) note(r *record) {
+// add adds a record.
+func (n *recordSums) add(r *record) {
 	n.records++
 	second := (r.endNS - r.startNS) / 1e9
 	if second != n.second {
-		n.endSecond()
+		n.flushDuration()
 		n.second = second
 	}
 	n.bytes = n.bytes.plus(uint128{lo: uint64(r.bytes)})
@@ -140,17 +140,17 @@ func (n *noted) note(r *record) {
 	}
 }
 
-// endSecond adds the bytes of the last records to durations.
-func (n *noted) endSecond() {
+// flushDuration adds the bytes of the last records to durations.
+func (n *recordSums) flushDuration() {
 	if n.bytes != (uint128{}) {
 		n.durations[n.second] = n.durations[n.second].plus(n.bytes)
 	}
 	n.bytes = uint128{}
 }
 
-// add adds what a reading has noted.
-func (n *noted) add(o *noted) {
-	o.endSecond()
+// addAll adds the sums of a reading.
+func (n *recordSums) addAll(o *recordSums) {
+	o.flushDuration()
 	n.records += o.records
 	for second, bytes := range o.durations {
 		n.durations[second] = n.durations[second].plus(bytes)
@@ -160,7 +160,7 @@ func (n *noted) add(o *noted) {
 }
 
 // intervalNS returns Result.IntervalNS.
-func (n *noted) intervalNS() int64 {
+func (n *recordSums) intervalNS() int64 {
 	const (
 		leastSeconds = 300
 		mostSeconds  = 10_000_000

@@ -22,9 +22,9 @@ type merging struct {
 	spans   *extsort.Sorter[span]
 	draw    startDraw
 	sampled sampledSums
-	sources []int32 // numbers of the sources by reading
-	kept    []bool  // whether the records of a reading count
-	noted   noted   // of the records that count
+	sources []int32    // numbers of the sources by reading
+	kept    []bool     // whether the records of a reading count
+	sums    recordSums // of the records that count
 
 	samplerOf    map[[2]int32]int32 // by src and dst: the sampler that counts
 	places       places
@@ -75,7 +75,7 @@ func (c *Collector) Merge(ctx context.Context, sources []Source, flows, interval
 func newMerging(c *Collector) *merging {
 	return &merging{
 		Collector: c,
-		noted:     newNoted(),
+		sums:      newRecordSums(),
 		result:    Result{Shared: map[[2]int32]int64{}},
 		spans:     extsort.New(c.TmpDir, c.MemoryBytes/8, spansByFlow),
 		draw:      startDraw{c.Seed, workload.NewLogNormal(1, c.GapSigma)},
@@ -108,18 +108,18 @@ func (m *merging) read(ctx context.Context, sources []Source) error {
 		m.sources = append(m.sources, r.source)
 		m.kept = append(m.kept, r.kept && wanted[r.source])
 		if m.kept[r.number] {
-			m.noted.add(&r.noted)
+			m.sums.addAll(&r.sums)
 		}
 	}
 	m.observers.slots = make([]slot, classes*len(m.texts.observers.all))
-	m.result.Records = m.noted.records
-	m.result.IntervalNS = m.noted.intervalNS()
-	if len(m.noted.samplers) > 1 {
+	m.result.Records = m.sums.records
+	m.result.IntervalNS = m.sums.intervalNS()
+	if len(m.sums.samplers) > 1 {
 		if err := m.chooseSamplers(ctx); err != nil {
 			return err
 		}
 	}
-	if len(m.noted.exporters) > 1 {
+	if len(m.sums.exporters) > 1 {
 		return m.findRedundancy(ctx)
 	}
 	return nil

@@ -44,6 +44,8 @@ type Sorter[T any] struct {
 	parts []part[T] // of the rows in memory, in the order of keys
 	held  int       // rows in memory now
 	added T         // the last row
+	free  [][]T     // whole blocks without rows, for any part
+	err   error     // of a run that was not written: rows are lost
 	file  *os.File
 	runs  []run
 	n     int64
@@ -125,24 +127,29 @@ func (s *Sorter[T]) Add(row T) error {
 		s.added = row
 		p = &s.parts[s.order.Key(&s.added)>>(64-hashBits)]
 	}
-	p.add(row)
+	block := p.held >> p.blockBits
+	if block == len(p.blocks) {
+		p.blocks = append(p.blocks, s.newBlock(p))
+	}
+	p.blocks[block] = append(p.blocks[block], row)
+	p.held++
 	s.held++
 	s.n++
 	return nil
 }
 
-// add adds a row. Only the first block is copied when it grows.
-func (p *part[T]) add(row T) {
-	block := p.held >> p.blockBits
-	if block == len(p.blocks) {
-		var rows []T
-		if block > 0 {
-			rows = make([]T, 0, 1<<p.blockBits)
-		}
-		p.blocks = append(p.blocks, rows)
+// newBlock returns the next block of a part. Only the first block is copied when it grows.
+func (s *Sorter[T]) newBlock(p *part[T]) []T {
+	last := len(s.free) - 1
+	switch {
+	case last >= 0:
+		block := s.free[last]
+		s.free = s.free[:last]
+		return block
+	case len(p.blocks) == 0:
+		return nil
 	}
-	p.blocks[block] = append(p.blocks[block], row)
-	p.held++
+	return make([]T, 0, 1<<p.blockBits)
 }
 
 // row returns a row.
@@ -160,12 +167,15 @@ func (p *part[T]) sort(order *Order[T]) {
 	p.sortPlaces(order, p.places, firstKeys)
 }
 
-// reset removes the rows, and keeps their memory for others.
-func (p *part[T]) reset() {
-	for i := range p.blocks {
-		p.blocks[i] = p.blocks[i][:0]
+// reset removes the rows of a part. Other parts may use its whole blocks.
+func (s *Sorter[T]) reset(p *part[T]) {
+	for _, block := range p.blocks {
+		if cap(block) == 1<<p.blockBits {
+			s.free = append(s.free, block[:0])
+		}
 	}
-	p.places = p.places[:0]
+	p.blocks = nil
+	p.places = nil
 	p.held = 0
 }
 
@@ -238,8 +248,15 @@ func (p *part[T]) sortPlaces(order *Order[T], places []place, keys whichKeys) {
 	}
 }
 
-// spill writes the rows in memory as a run.
-func (s *Sorter[T]) spill() (err error) {
+// spill writes the rows in memory as a run. After an error, each call returns it.
+func (s *Sorter[T]) spill() error {
+	if s.err == nil {
+		s.err = s.writeRun()
+	}
+	return s.err
+}
+
+func (s *Sorter[T]) writeRun() (err error) {
 	if s.file == nil {
 		if s.file, err = os.CreateTemp(s.dir, "sort-*"); err != nil {
 			return err
@@ -250,9 +267,12 @@ func (s *Sorter[T]) spill() (err error) {
 		from = s.runs[len(s.runs)-1].to
 	}
 	buffer := make([]T, 0, bufferRows[T]())
+	var places []place // of all parts, one after the other
 	for i := range s.parts {
 		p := &s.parts[i]
+		p.places = places[:0]
 		p.sort(&s.order)
+		places = p.places
 		for _, place := range p.places {
 			if len(buffer) == cap(buffer) {
 				if _, err := s.file.Write(bytesOf(buffer)); err != nil {
@@ -262,7 +282,7 @@ func (s *Sorter[T]) spill() (err error) {
 			}
 			buffer = append(buffer, *p.row(place.at))
 		}
-		p.reset()
+		s.reset(p)
 	}
 	if _, err := s.file.Write(bytesOf(buffer)); err != nil {
 		return err
@@ -290,7 +310,10 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 		}
 		return do(row)
 	}
-	if len(s.runs) > 0 {
+	switch {
+	case s.err != nil:
+		return s.err
+	case len(s.runs) > 0:
 		return s.eachOfRuns(checked)
 	}
 	for i := range s.parts {
@@ -336,6 +359,7 @@ func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
 			return err
 		}
 		clear(s.parts)
+		s.free = nil
 	}
 	merge := &merge[T]{order: s.order}
 	for _, r := range s.runs {
@@ -366,6 +390,7 @@ func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
 // Close removes the rows and the file.
 func (s *Sorter[T]) Close() error {
 	clear(s.parts)
+	s.free = nil
 	s.held = 0
 	s.runs = nil
 	if s.file == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -143,6 +144,64 @@ func checkOrder(t *testing.T, name string, order Order[pair], memory int64, key 
 	})
 	if err != nil || rows != n {
 		t.Errorf("%s: %d rows, %v", name, rows, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Rows whose keys come one after the other, as in a log sorted by connection, take no more memory than rows in
+// random order. Without this, each part would keep the memory of a whole run.
+func TestPartsShareTheirMemory(t *testing.T) {
+	const memory = 4 << 20
+	s := New(t.TempDir(), memory, hashed)
+	random := rng.New(1, rng.Start)
+	for range 20 {
+		key := random.Uint64()
+		for i := range 200_000 {
+			if err := s.Add(pair{key, int32(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	held := 0
+	for _, p := range s.parts {
+		held += 16 * cap(p.places)
+		for _, block := range p.blocks {
+			held += 16 * cap(block)
+		}
+	}
+	for _, block := range s.free {
+		held += 16 * cap(block)
+	}
+	if held > 2*memory {
+		t.Errorf("the rows take %d bytes, the limit is %d", held, memory)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// After a run could not be written, no call succeeds. Without this, a caller that goes on would lose the rows
+// of the run in silence.
+func TestSorterStaysFailed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "missing")
+	s := New(dir, 1, byBoth)
+	var failed error
+	for i := range leastRows + 1 {
+		failed = s.Add(pair{uint64(i), 0})
+	}
+	if failed == nil {
+		t.Fatal("a run is written to a missing folder")
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add(pair{}); err == nil {
+		t.Error("Add succeeds after a run was lost")
+	}
+	if err := s.Each(t.Context(), func(*pair) error { return nil }); err == nil {
+		t.Error("Each succeeds after a run was lost")
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
