@@ -225,7 +225,7 @@ type run struct{ startNS, endNS, samples int64 }
 func (m *merging) handoverIn(records []record) int {
 	last := len(records) - 1
 	short := records[last].startNS-records[0].startNS < m.leastHandoverNS
-	if short || len(m.noted.exporters) < 2 || records[0].class() != sampled {
+	if short || len(m.sums.exporters) < 2 || records[0].class() != sampled {
 		return 0
 	}
 	firstEndNS := int64(math.MaxInt64)
