@@ -399,8 +399,8 @@ func TestRowsWithFewColumnsAreRegular(t *testing.T) {
 	}
 }
 
-// An error of the records that all files share is a CollectError. Otherwise an ingest that skips damaged files
-// would skip this file, and lose records of others.
+// An error of the records that all files share is a CollectError. Otherwise an ingest that skips damaged
+// files would skip this file, and lose records of others.
 func TestErrorOfCollectedRecords(t *testing.T) {
 	m, file := writeLog(t, "vpc", "version account-id interface-id srcaddr dstaddr srcport dstport protocol "+
 		"packets bytes start end action log-status\n"+

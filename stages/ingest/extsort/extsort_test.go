@@ -150,8 +150,8 @@ func checkOrder(t *testing.T, name string, order Order[pair], memory int64, key 
 	}
 }
 
-// Rows whose keys come one after the other, as in a log sorted by connection, take no more memory than rows in
-// random order. Without this, each part would keep the memory of a whole run.
+// Rows whose keys come one after the other, as in a log sorted by connection, take no more memory than rows
+// in random order. Without this, each part would keep the memory of a whole run.
 func TestPartsShareTheirMemory(t *testing.T) {
 	const memory = 4 << 20
 	s := New(t.TempDir(), memory, hashed)
