@@ -183,7 +183,7 @@ func TestPartsShareTheirMemory(t *testing.T) {
 }
 
 // After a run could not be written, no call succeeds. Without this, a caller that goes on would lose the rows
-// of the run in silence.
+// of the run and not notice it.
 func TestSorterStaysFailed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing")
 	s := New(dir, 1, byBoth)
