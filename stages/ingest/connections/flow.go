@@ -104,7 +104,7 @@ func (m *merging) flowOf(records []record) flow {
 		return f
 	}
 	for i := range m.counted {
-		f.bytes = min(f.bytes+m.counted[i].bytes, int64(tooMany))
+		f.bytes = min(f.bytes+m.counted[i].bytes, tooMany)
 	}
 	return f
 }
