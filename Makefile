@@ -64,8 +64,9 @@ tools: ## install all that the tests need: Java, jars of Flink and for Spark, Ch
 	@.ci/setup-catalogs
 	@.ci/setup-s3
 
+# The longest packages come first. Otherwise one of them runs alone at the end.
 unit: setup chromium ## the tests of the main module
-	@go test -timeout 60m ./...
+	@go test -timeout 60m ./stages/ingest ./pipeline/cmd/parsimon ./...
 
 unit-beam: setup flink ## the tests of Beam, on Flink too
 	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 60m ./...
