@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -149,11 +148,10 @@ func (v *runVerb) repeat(ctx context.Context, path string) error {
 	if err := v.checkRepeat(); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "parsimon-bundle-*")
+	dir, err := v.closers.makeTemporary("parsimon-bundle-*")
 	if err != nil {
 		return err
 	}
-	v.closers.addTemporary(dir)
 	b, err := bundle.Open(ctx, path, dir)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"os"
 	"runtime"
 	"slices"
 
@@ -45,11 +44,10 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 			return err
 		}
 	} else {
-		dir, err := os.MkdirTemp("", "parsimon-dry-run-*")
+		dir, err := v.closers.makeTemporary("parsimon-dry-run-*")
 		if err != nil {
 			return err
 		}
-		v.closers.addTemporary(dir)
 		v.env.lake = dir
 	}
 	v.how.cache = "off"

@@ -211,11 +211,10 @@ func (s *objectStore) start() (*rpc.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.dir, err = os.MkdirTemp("", "parsimon-objects-")
+	s.dir, err = s.closers.makeTemporary("parsimon-objects-")
 	if err != nil {
 		return nil, err
 	}
-	s.closers.addTemporary(s.dir)
 	s.urls = map[string]string{}
 	s.errors = &lockedBuffer{}
 	c := exec.Command(program, publishing.Fetch, "--into="+s.dir)

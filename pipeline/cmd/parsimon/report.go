@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -45,10 +44,9 @@ func (v *reportVerb) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if v.limits.SpillDir, err = os.MkdirTemp("", "parsimon-report-*"); err != nil {
+	if v.limits.SpillDir, err = v.closers.makeTemporary("parsimon-report-*"); err != nil {
 		return err
 	}
-	v.closers.addTemporary(v.limits.SpillDir)
 	if err := v.prepare(ctx, l, &o, args[0]); err != nil {
 		return err
 	}

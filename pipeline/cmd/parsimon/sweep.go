@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -188,11 +187,10 @@ func (v *sweepVerb) sweepParameters(ctx context.Context, base string, o whatif.S
 // routes the flows in a temporary lake, which is removed.
 func (v *sweepVerb) predict(ctx context.Context, file string) error {
 	v.dryRun = true
-	dir, err := os.MkdirTemp("", "parsimon-dry-run-*")
+	dir, err := v.closers.makeTemporary("parsimon-dry-run-*")
 	if err != nil {
 		return err
 	}
-	v.closers.addTemporary(dir)
 	v.env.lake = dir
 	v.how.cache = "off"
 	o, err := v.how.settings(v.env)
