@@ -28,7 +28,11 @@ type Cost struct {
 
 // costOf predicts how long an estimate by an estimator takes on a number of cores, with the start of the run.
 func costOf(by estimators.Name, w *step.WorkloadSize, cores int) Cost {
-	c := by.Estimator().Cost(w, cores)
+	return withStart(by.Estimator().Cost(w, cores))
+}
+
+// withStart adds the start of the run to the cost of the steps.
+func withStart(c step.PredictedCost) Cost {
 	return Cost{CPUSeconds: startSeconds + c.CPUNS/1e9, Seconds: startSeconds + c.ElapsedNS/1e9}
 }
 

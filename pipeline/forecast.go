@@ -80,10 +80,11 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 		if !e.possible(by, &first) {
 			continue
 		}
+		steps := by.Estimator().Cost(&first.size, cores)
 		f.Estimators = append(f.Estimators, EstimatorCosts{
 			Estimator: by.String(),
-			Cost:      costOf(by, &first.size, cores),
-			DiskBytes: f.SharedBytes + by.Estimator().Cost(&first.size, cores).DiskBytes,
+			Cost:      withStart(steps),
+			DiskBytes: f.SharedBytes + steps.DiskBytes,
 		})
 	}
 	f.Estimator = estimators.Flow.String()
