@@ -30,8 +30,8 @@ exact on the same flows: the mean over the workloads, and at p99 also the mean o
 
 Short workloads have fewer flows on each link. A bucket needs 100 flows, so it then has flows of many sizes,
 and a large flow draws the delay per packet of a small one. The column without draws has the error that
-remains at p99 if each flow keeps the delays of its own link cases. Flows of CacheFollower are seven times as
-large as those of WebServer, so they are fewer.
+remains at p99 if each flow keeps the delays that were simulated for it. Flows of CacheFollower are seven
+times as large as those of WebServer, so they are fewer.
 
 The share that is due to shortness is the part of the error that the longest workload does not have. If it is
 negative, the error grows with the length. The last columns have p99 of the truth: its mean, and its standard
@@ -48,7 +48,7 @@ type lengthRun struct {
 	Method string      `json:"method"`
 	Flows  int64       `json:"flows"`
 	Errors percentiles `json:"errors"` // of independent
-	// Undrawn has the errors if flows keep the delays of their own link cases (bench.undrawn).
+	// Undrawn has the errors if flows keep the delays that were simulated for them (bench.undrawn).
 	Undrawn percentiles `json:"undrawn"`
 	Truth   percentiles `json:"truth"`
 }

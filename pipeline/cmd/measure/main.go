@@ -479,8 +479,8 @@ func (b *bench) loads(ctx context.Context, lake string, e estimate) loads {
 	return loads{}
 }
 
-// undrawn returns the percentiles of slowdown of an estimate by independent if flows keep the delays of their
-// own link cases, instead of drawing delays from buckets. The delays of links are still added.
+// undrawn returns the percentiles of slowdown of an estimate by independent if flows keep the delays that
+// were simulated for them, instead of drawing delays from buckets. The delays of links are still added.
 func (b *bench) undrawn(ctx context.Context, lake string, e estimate) (of percentiles) {
 	for _, row := range query[struct{ Slowdowns percentiles }](ctx, b, lake, `
 		SELECT quantile_cont(1 + delay_ns / ideal_ns, [0.5, 0.9, 0.99, 0.999]) AS slowdowns

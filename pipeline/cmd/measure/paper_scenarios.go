@@ -312,7 +312,7 @@ func (e *errorParts) add(s comparedScenario) {
 // flows. Rows at another load than the paper's are separate.
 func (p *paper) bucketTable(all []comparedScenario) {
 	p.text("buckets")
-	p.header("busiest link", "flows of a host", "rows", paperParsimon, byIndependent, "of it by drawing",
+	p.header("busiest link", "flows of a host", "rows", paperParsimon, byIndependent, "caused by draws",
 		"without draws", byFlow)
 	for _, load := range []struct {
 		name   string

@@ -253,8 +253,8 @@ func (p *Publisher) open(ctx context.Context, t tables.Published, which part) (*
 	return p.adapt(ctx, now, s)
 }
 
-// adapt gives a table the columns of a schema and the name mapping of its own columns. If another publisher
-// changes the table at the same time, the error is table.ErrCommitFailed.
+// adapt adds the columns of a schema to a table, and writes the name mapping of all of its columns. If
+// another publisher changes the table at the same time, the error is table.ErrCommitFailed.
 func (p *Publisher) adapt(ctx context.Context, now *table.Table, s *iceberg.Schema) (*table.Table, error) {
 	after, err := evolve(ctx, now, s)
 	if err == nil {
