@@ -285,8 +285,8 @@ func (c *closers) addTemporary(path string) {
 	c.temporary = append(c.temporary, path)
 }
 
-// makeTemporary makes a temporary directory that is removed when the command ends, even after an interruption.
-// The pattern of its name is that of os.MkdirTemp.
+// makeTemporary makes a directory that is removed when the command ends, even after an interruption. The
+// pattern of its name is that of os.MkdirTemp.
 func (c *closers) makeTemporary(pattern string) (dir string, err error) {
 	dir, err = os.MkdirTemp("", pattern)
 	if err == nil {
