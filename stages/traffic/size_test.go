@@ -27,3 +27,32 @@ func TestSizesOfMessages(t *testing.T) {
 		}
 	}
 }
+
+// Sizes of messages follow from words in the names of services, in any case. Others are assumed.
+func TestDefaultSizes(t *testing.T) {
+	for service, want := range map[string]int64{"HDFS": 64_000, "my-ceph-1": 64_000, "backup": 64_000,
+		"kafka": 16_000, "Broker": 16_000} {
+		bytes, known := DefaultSize(service)
+		if bytes != want || !known {
+			t.Errorf("%s: messages of %d bytes, known %v, want %d", service, bytes, known, want)
+		}
+	}
+	bytes, known := DefaultSize("web")
+	if bytes != 16_000 || known {
+		t.Errorf("web: messages of %d bytes, known %v, want an assumption of 16000", bytes, known)
+	}
+}
+
+// Sizes times a factor are rounded to a byte, and are never 0.
+func TestFactoredSizes(t *testing.T) {
+	for _, c := range []struct {
+		bytes  int64
+		factor float64
+		want   int64
+	}{{16_000, 3, 48_000}, {10, 0.25, 3}, {9, 0.25, 2}, {1, 0.1, 1}, {1, 1, 1}} {
+		got := FactoredSize(c.bytes, c.factor)
+		if got != c.want {
+			t.Errorf("%d bytes times %v are %d, want %d", c.bytes, c.factor, got, c.want)
+		}
+	}
+}

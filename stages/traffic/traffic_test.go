@@ -555,3 +555,89 @@ func TestIntervalsThatNoIngestWritesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Connections may become 2^32 flows, and not more: ids of a variation begin above them.
+func TestLargestNumberOfFlows(t *testing.T) {
+	db, in := opened(t, rulesOf(t, "web=messages:1B"), nil)
+	for bytes, want := range map[int64]bool{1 << 32: true, 1<<32 + 1: false} {
+		q := &query{db: db, Input: in}
+		q.exec(t.Context(), fmt.Sprintf("CREATE OR REPLACE TABLE groups AS SELECT 'web' AS service, "+
+			"0::SMALLINT AS kind, 1::BIGINT AS connections, %d::HUGEINT AS bytes", bytes))
+		groups := q.groups(t.Context())
+		if len(groups) != 1 || (q.err == nil) != want {
+			t.Errorf("%d flows: %+v, %v", bytes, groups, q.err)
+		}
+	}
+	p := part{EndNS: secondNS, Bytes: 5, Connection: 1}
+	in = all(nil)
+	rows := written(t, in, nil, []part{p})
+	in.Variation.Burst = 2
+	varied := written(t, in, nil, []part{p})
+	if rows[0].ID != 1000 || varied[0].ID != 1000+1<<33 {
+		t.Errorf("the first flow has the id %d, and %d in a variation", rows[0].ID, varied[0].ID)
+	}
+}
+
+// Messages of drawn sizes have all bytes of the interval, and the last one has the rest.
+func TestDrawnMessagesHaveAllBytes(t *testing.T) {
+	points := []workload.SizePoint{{Bytes: 100, Percent: 50}, {Bytes: 900, Percent: 100}}
+	sizes, err := workload.NewSizeCDF(points)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for connection := range int64(20) {
+		w := &writer{Input: all(Rules{OtherServices: {Sizes: sizes}}), seed: 1}
+		m := w.messagesOf(&part{EndNS: secondNS, Bytes: 10_000 + connection, Connection: connection}, "")
+		var drawn []int64
+		sum := int64(0)
+		for left := m.left(); left > 0; left-- {
+			_, size, ok := m.next()
+			if !ok || m.left() != left-1 {
+				t.Fatalf("%d messages are left after one of %d", m.left(), left)
+			}
+			drawn = append(drawn, size)
+			sum += size
+		}
+		_, _, more := m.next()
+		if more || sum != 10_000+connection {
+			t.Errorf("messages of %d bytes in all, want %d", sum, 10_000+connection)
+		}
+		if slices.Min(drawn[:len(drawn)-1]) < 100 || drawn[len(drawn)-1] < 1 {
+			t.Errorf("messages of %v bytes", drawn)
+		}
+	}
+}
+
+// The summary has at most six remarks about models, and the number of groups without one.
+func TestNotesOfGroups(t *testing.T) {
+	groups := []Group{
+		{Service: "web", Kind: Messages, Connections: 3, Bytes: 5e9, SizeBytes: 16_000, Burst: 1, Assumed: true},
+		{Service: "db", Kind: Messages, Connections: 1, Bytes: 4e9, SizeBytes: 8000, Burst: 2},
+		{Service: "rpc", Kind: Messages, Connections: 1, Bytes: 3e9, SizeBytes: 8000, Burst: 1, Closed: true},
+		{Kind: Bulk, Connections: 1, Bytes: 2e9},
+		{Service: "acks", Kind: Paced, Connections: 1, Bytes: 1e9, SizeBytes: 4000},
+		{Kind: Bulk}, {Kind: Bulk}, {Kind: Bulk},
+	}
+	notes := Notes(groups)
+	want := []string{
+		"service web: 5 GB of 3 long connections are simulated as messages of 16 KB, which is a guess, at " +
+			"independent times (--traffic)",
+		"service db: 4 GB of 1 long connection are simulated as messages of 8 KB, 2 of them at a time " +
+			"(--traffic)",
+		"service rpc: 3 GB of 1 long connection are simulated as messages of 8 KB, at most 1 of a connection " +
+			"at a time (--traffic)",
+		"no service: 2 GB of 1 long connection are simulated as one transfer in each interval of the log " +
+			"(--traffic)",
+		"service acks: 1 GB of 1 long connection are simulated as background traffic at the rate of each interval " +
+			"of the log, without slowdowns (--traffic)",
+	}
+	if !slices.Equal(notes[:5], want) {
+		t.Errorf("notes\n%q, want\n%q", notes[:5], want)
+	}
+	if len(notes) != 7 || notes[6] != "2 more groups of connections are divided into flows" {
+		t.Errorf("notes %q", notes[5:])
+	}
+	if len(Notes(groups[:6])) != 6 {
+		t.Errorf("notes of six groups: %q", Notes(groups[:6]))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -157,5 +158,163 @@ func TestCopiesOfMessagesKeepTheirConnection(t *testing.T) {
 	}
 	if len(ids) != 20 {
 		t.Errorf("%d flows of %d ids, want 20", len(out.Rows), len(ids))
+	}
+}
+
+// changed returns the flows of a service after a change, between hosts of a small Clos network.
+func changed(t *testing.T, c workload.FlowChanges, rows ...workload.Row) ([]workload.Row, error) {
+	t.Helper()
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	out := &flowTable{T: t}
+	open := func() schema.Batches { return &batches{columns.RecordOf(schema.Flows, rows, rowOf)} }
+	_, err := workload.ChangeFlows(t.Context(), n, c, 7, open, out)
+	return out.Rows, err
+}
+
+// between returns flows of service "db", one for each pair of hosts.
+func between(pairs ...[2]int32) (rows []workload.Row) {
+	for i, p := range pairs {
+		rows = append(rows, workload.Row{ID: int64(i), Connection: int64(i), Src: p[0], Dst: p[1], SizeBytes: 1,
+			StartNS: int64(i), Labels: workload.Labels{Service: "db"}})
+	}
+	return rows
+}
+
+// The racks of a service become the new ones in order, and a host keeps its place in the rack. If both hosts
+// of a flow become the same one, the flow goes to the next host: no host sends to itself.
+func TestHostsOfAServiceThatMoves(t *testing.T) {
+	racks := topologytest.MustClos(t, topologytest.SmallClos(4)).Racks()
+	for name, c := range map[string]struct {
+		to    []int
+		pairs [][2]int32
+		want  [][2]int32
+	}{
+		"two racks to two": {
+			[]int{31, 5},
+			[][2]int32{{racks[0][2], racks[1][3]}, {racks[1][7], racks[0][7]}},
+			[][2]int32{{racks[31][2], racks[5][3]}, {racks[5][7], racks[31][7]}},
+		},
+		"three racks to two": {
+			[]int{5, 6},
+			[][2]int32{{racks[0][2], racks[1][3]}, {racks[1][4], racks[3][5]}},
+			[][2]int32{{racks[5][2], racks[6][3]}, {racks[6][4], racks[5][5]}},
+		},
+		"two racks to one": {
+			[]int{5},
+			[][2]int32{{racks[0][2], racks[1][2]}, {racks[1][7], racks[0][7]}, {racks[0][1], racks[1][4]}},
+			[][2]int32{{racks[5][2], racks[5][3]}, {racks[5][7], racks[5][0]}, {racks[5][1], racks[5][4]}},
+		},
+	} {
+		other := workload.Row{ID: 90, Connection: 90, Src: racks[0][2], Dst: racks[1][2], SizeBytes: 1, StartNS: 90,
+			Labels: workload.Labels{Service: "web"}}
+		moved := workload.FlowChanges{Move: map[string][]int{"db": c.to}}
+		rows, err := changed(t, moved, append(between(c.pairs...), other)...)
+		if err != nil || len(rows) != len(c.pairs)+1 || rows[len(c.pairs)] != other {
+			t.Fatalf("%s: %+v, %v", name, rows, err)
+		}
+		for i, want := range c.want {
+			if rows[i].Src != want[0] || rows[i].Dst != want[1] {
+				t.Errorf("%s: flow %d goes from %d to %d, want %v", name, i, rows[i].Src, rows[i].Dst, want)
+			}
+		}
+	}
+}
+
+// Ranks of a job are assigned to the hosts of the new racks by id, so that no two share a host.
+func TestRanksOfAJobThatMoves(t *testing.T) {
+	racks := topologytest.MustClos(t, topologytest.SmallClos(4)).Racks()
+	var pairs [][2]int32
+	for i := range 8 {
+		pairs = append(pairs, [2]int32{racks[0][i], racks[1][i]})
+	}
+	move := func(pairs [][2]int32, to ...int) ([]workload.Row, error) {
+		c := workload.FlowChanges{Move: map[string][]int{"db": to}, Ranks: true}
+		return changed(t, c, between(pairs...)...)
+	}
+	rows, err := move(pairs, 9, 4)
+	if err != nil || len(rows) != 8 {
+		t.Fatalf("%d flows, %v", len(rows), err)
+	}
+	for i, r := range rows {
+		if r.Src != racks[9][i] || r.Dst != racks[4][i] {
+			t.Errorf("ranks %d and %d are on the hosts %d and %d", i, 8+i, r.Src, r.Dst)
+		}
+	}
+	if _, err := move(pairs[:4], 9); err != nil {
+		t.Errorf("eight ranks, on a rack of eight hosts: %v", err)
+	}
+	if _, err := move(pairs[:5], 9); err == nil || !strings.Contains(err.Error(), "has 10 hosts") {
+		t.Errorf("ten ranks, on a rack of eight hosts: %v", err)
+	}
+}
+
+// A change of services or racks that do not exist is refused. If it were ignored, a user would compare a
+// network with itself.
+func TestChangesThatDoNotApply(t *testing.T) {
+	rows := between([2]int32{0, 1}, [2]int32{1, 0})
+	move := func(name string, to ...int) workload.FlowChanges {
+		return workload.FlowChanges{Move: map[string][]int{name: to}}
+	}
+	scale := func(name string) workload.FlowChanges {
+		return workload.FlowChanges{Scale: map[string]float64{name: 0.5}}
+	}
+	for _, c := range []struct {
+		change workload.FlowChanges
+		want   string // "": it is accepted
+	}{
+		{move("db", 31), ""},
+		{move("db", 32), "cannot move to rack 32: the racks are 0 to 31"},
+		{move("db", -1), "cannot move to rack -1"},
+		{move("db", 0), ""},
+		{move("db"), "racks of 0 hosts"},
+		{move("web", 0), `service "web" has no flows; the services are ["db"]`},
+		{move("*", 0), `service "*" has no flows`},
+		{scale("web"), `service "web" has no flows`},
+		{scale("*"), ""},
+	} {
+		_, err := changed(t, c.change, rows...)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want %q", c.change, err, c.want)
+		}
+	}
+}
+
+// Copies of flows get ids above all others. If these overflowed, two flows would have the same id.
+func TestIDsOfCopies(t *testing.T) {
+	const most = math.MaxInt64
+	twice := workload.FlowChanges{Scale: map[string]float64{"db": 2}}
+	threeTimes := workload.FlowChanges{Scale: map[string]float64{"db": 3}}
+	for _, c := range []struct {
+		change workload.FlowChanges
+		ids    []int64
+		want   []int64 // in ascending order; nil: they are refused
+	}{
+		{twice, []int64{0, most - 3}, []int64{0, most - 3, most - 2, most - 1}},
+		{twice, []int64{0, most - 2}, nil},
+		{twice, []int64{most - 1}, nil},
+		{threeTimes, []int64{3, 8}, []int64{3, 8, 9, 10, 11, 12}},
+		{threeTimes, []int64{0, most - 5}, []int64{0, most - 5, most - 4, most - 3, most - 2, most - 1}},
+		{threeTimes, []int64{0, most - 4}, nil},
+	} {
+		var rows []workload.Row
+		for i, id := range c.ids {
+			row := between([2]int32{0, 1})[0]
+			row.ID = id
+			row.StartNS = int64(i)
+			rows = append(rows, row)
+		}
+		rows, err := changed(t, c.change, rows...)
+		var got []int64
+		for _, r := range rows {
+			got = append(got, r.ID)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
+			t.Errorf("copies of flows %v: ids %v, want %v; %v", c.ids, got, c.want, err)
+		}
+	}
+	rows, err := changed(t, workload.FlowChanges{Scale: map[string]float64{"*": 2}})
+	if err != nil || len(rows) != 0 {
+		t.Errorf("copies of no flows: %v, %v", rows, err)
 	}
 }

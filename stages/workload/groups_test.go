@@ -163,3 +163,60 @@ func TestRacksOfSomeHosts(t *testing.T) {
 		}
 	}
 }
+
+// senders returns the pairs of hosts of the flows of a service.
+func senders(t *testing.T, n *topology.Network, s workload.Service) map[[2]int32]int {
+	t.Helper()
+	s.Name = "main"
+	s.Share = 1
+	s.Sizes = mustSizes(t, workload.SizePoint{Bytes: 1000, Percent: 100})
+	w := &workload.Workload{MaxLoad: 0.5, Flows: 300, Services: []workload.Service{s}}
+	got, _ := mustGenerate(t, n, w, 3)
+	pairs := map[[2]int32]int{}
+	for i := range got.Src {
+		pairs[[2]int32{got.Src[i], got.Dst[i]}]++
+	}
+	return pairs
+}
+
+// Without a matrix, racks send to all other racks, and a single rack to itself. No host sends to itself, also
+// if a matrix has a weight from a rack of one host to itself.
+func TestTrafficWithinRacks(t *testing.T) {
+	n := topologytest.MustClos(t, topologytest.SmallClos(4))
+	racks := n.Racks()
+	rackOf := map[int32]int{}
+	for r, hosts := range racks {
+		for _, h := range hosts {
+			rackOf[h] = r
+		}
+	}
+	pairs := senders(t, n, workload.Service{Racks: []int{3, 9}})
+	for p := range pairs {
+		if rackOf[p[0]] == rackOf[p[1]] {
+			t.Errorf("two racks without a matrix: a flow in rack %d", rackOf[p[0]])
+		}
+	}
+	if len(pairs) < 80 {
+		t.Errorf("two racks of eight hosts have %d of 128 pairs", len(pairs))
+	}
+	for p := range senders(t, n, workload.Service{Racks: []int{3}}) {
+		if rackOf[p[0]] != 3 || rackOf[p[1]] != 3 || p[0] == p[1] {
+			t.Errorf("a single rack: a flow from host %d to %d", p[0], p[1])
+		}
+	}
+	m, err := workload.NewMatrix([][]float64{{5, 0}, {0, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := racks[0][3]
+	two := racks[1][2:4]
+	pairs = senders(t, n, workload.Service{Matrix: m, Hosts: append([]int32{one}, two...)})
+	for p := range pairs {
+		if !slices.Contains(two, p[0]) || !slices.Contains(two, p[1]) || p[0] == p[1] {
+			t.Errorf("a rack of one host and one of two: a flow from host %d to %d", p[0], p[1])
+		}
+	}
+	if len(pairs) != 2 {
+		t.Errorf("two hosts send in %d of 2 directions", len(pairs))
+	}
+}

@@ -206,3 +206,63 @@ func TestEverySecondPodHasNoCaches(t *testing.T) {
 		}
 	}
 }
+
+// Racks of a web server cluster have the roles that their pods give them: with a single pod, two thirds are
+// web servers and a quarter are caches, and else every second pod has a third and a half. A rack's role shows
+// in what it sends to a web rack and to a cache rack: 0.001 to 1 as a web rack, 0.75 to 0.006 as a cache.
+func TestRolesOfWebServerRacks(t *testing.T) {
+	for _, c := range []struct {
+		pods, racks, aWeb, aCache int
+		want                      string
+	}{
+		{1, 12, 1, 9, "wwwwwwwwccco"},
+		{3, 12, 1, 17, "wwwwwwwwwwww" + "wwwwccccccoo" + "wwwwwwwwwwww"},
+	} {
+		m := mustMatrix(t, "webserver", c.pods, c.racks)
+		got := ""
+		for i := range c.pods * c.racks {
+			to := [2]int{c.aWeb, c.aCache}
+			if i == c.aWeb {
+				to[0]++ // traffic within a rack is larger
+			}
+			if i == c.aCache {
+				to[1]--
+			}
+			ratio := m.Weight(i, to[0]) / m.Weight(i, to[1])
+			switch {
+			case ratio < 0.04:
+				got += "w"
+			case ratio > 15:
+				got += "c"
+			default:
+				got += "o"
+			}
+		}
+		if got != c.want {
+			t.Errorf("%d pods of %d racks have the roles %s, want %s", c.pods, c.racks, got, c.want)
+		}
+	}
+}
+
+// Weights are finite and at least 0, so that their sum is finite. Errors name the place.
+func TestLimitsOfWeights(t *testing.T) {
+	for _, c := range []struct {
+		rows [][]float64
+		want string // "": they are accepted
+	}{
+		{[][]float64{{1e300, 0}, {0, 1e-300}}, ""},
+		{[][]float64{{0, 0}, {0, 1.1e300}}, "row 2, column 2: weight is 1.1e+300"},
+		{[][]float64{{0, 1}, {-1, 0}}, "row 2, column 1: weight is -1"},
+		{[][]float64{{0, 1}, {1}}, "row 2 has 1 weights, the matrix has 2 rows"},
+		{[][]float64{{0}}, "sum to 0"},
+		{nil, "sum to 0"},
+	} {
+		m, err := workload.NewMatrix(c.rows)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want %q", c.rows, err, c.want)
+		}
+		if err == nil && (m.Racks() != 2 || m.Weight(1, 1) != 1e-300) {
+			t.Errorf("%v: %d racks, a weight of %v", c.rows, m.Racks(), m.Weight(1, 1))
+		}
+	}
+}

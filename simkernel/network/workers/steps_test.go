@@ -93,6 +93,8 @@ func TestNextSteps(t *testing.T) {
 		{work: 8, steps: 2, workers: 2, want: 64},
 		{work: 40_000, steps: 10, workers: 2, want: 10},
 		{work: 40_000, steps: 10, workers: 4, want: 20},
+		{work: 200_000, steps: 10, workers: 2, want: 2},
+		{work: 200_005, steps: 10, workers: 2, want: 1}, // 10,000.25 items a step of each worker
 		{work: 4_000_000, steps: 10, workers: 2, want: 1},
 	} {
 		got := NextSteps(c.work, c.steps, c.workers)
@@ -127,5 +129,69 @@ func TestProgressCountsItems(t *testing.T) {
 	w.Settle(1)
 	if reported != progressEvery {
 		t.Errorf("%d items are reported, want %d", reported, progressEvery)
+	}
+	c.work = progressEvery + 7
+	w.Settle(1)
+	if reported != 2*progressEvery+7 {
+		t.Errorf("%d items are reported in two calls, want %d", reported, 2*progressEvery+7)
+	}
+}
+
+// At first, each worker owns neighboring domains, and about as many as the others.
+func TestFirstOwners(t *testing.T) {
+	var domains []Domain
+	for range 7 {
+		domains = append(domains, &chained{})
+	}
+	w := Start(domains, 3, Settings{StepPS: 10})
+	defer w.Stop()
+	want := [][]int32{{0, 1, 2}, {3, 4}, {5, 6}}
+	if !slices.EqualFunc(w.owned, want, slices.Equal[[]int32]) {
+		t.Errorf("workers own %v, want %v", w.owned, want)
+	}
+}
+
+// A worker helps with the last domain of another worker, if the owner has an earlier one to simulate. Only
+// after many looks does it take the owner's next domain. Its own domains are no help.
+func TestHelp(t *testing.T) {
+	domains := make([]*chained, 4)
+	w := &Pool{progress: make([]progress, len(domains))}
+	w.StepPS = 10
+	for i := range domains {
+		domains[i] = &chained{}
+		w.domains = append(w.domains, domains[i])
+	}
+	e := &epoch{fromPS: 100, first: 1, last: 1, owned: [][]int32{{0, 1}, {2, 3}}}
+	e.left.Store(4)
+	for i, c := range []struct {
+		last bool
+		want []int64 // steps of the domains
+	}{
+		{false, []int64{0, 0, 0, 1}},
+		{false, []int64{0, 0, 0, 1}}, // the owner has no earlier one
+		{true, []int64{0, 0, 1, 1}},
+		{true, []int64{0, 0, 1, 1}},
+	} {
+		before := e.left.Load()
+		helped := w.help(e, 0, c.last)
+		var steps []int64
+		for _, d := range domains {
+			steps = append(steps, d.done.Load())
+		}
+		if !slices.Equal(steps, c.want) || helped != (e.left.Load() < before) {
+			t.Errorf("call %d: helped %v, the domains have %v steps, want %v", i, helped, steps, c.want)
+		}
+	}
+}
+
+// A worker that waits looks for work 127 times before it yields its core for the first time. If it yielded at
+// once, each step would take a time slice of the operating system.
+func TestWaitingWorkerLooksBeforeItYields(t *testing.T) {
+	var wait waiting
+	for looks := 1; looks <= 128; looks++ {
+		wait.pause()
+		if wait.looks != looks || wait.since.IsZero() != (looks < 128) {
+			t.Fatalf("after %d looks: %d are counted, it has not yielded: %v", looks, wait.looks, wait.since.IsZero())
+		}
 	}
 }

@@ -22,6 +22,7 @@ type testRecord struct {
 	resolution     float64
 	bytes, packets int64 // packets 0: unknown
 	samples        int64 // -1: unknown
+	service, vnet  string
 }
 
 // A stream is a batch of table records.
@@ -48,7 +49,7 @@ func sourceOf(n int32, records []testRecord) Source {
 				"source": n, "row": row, "reverse": false, "src": r.src, "dst": r.dst, "protocol": int16(6),
 				"src_port": r.port, "dst_port": int32(443), "observer": r.observer, "size_bytes": r.bytes,
 				"start_ns": int64(r.start * 1e9), "end_ns": int64(r.end * 1e9),
-				"resolution_ns": int64(r.resolution * 1e9), "service": "", "vnet": "",
+				"resolution_ns": int64(r.resolution * 1e9), "service": r.service, "vnet": r.vnet,
 			}
 			if r.samples >= 0 {
 				cells["samples"] = r.samples
@@ -204,6 +205,14 @@ func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 			[]testRecord{second(0, 59, 600), second(0, 59, 300)},
 			"0-60 900/90; ",
 		},
+		"a second within a longer record": {
+			[]testRecord{second(0, 0, 10), second(0, 9, 100)},
+			"0-1 20/2; 1-10 90/9; ",
+		},
+		"pieces of less than a byte": {
+			[]testRecord{second(0, 59, 1), second(50, 109, 1)},
+			"0-50 1/-1; 60-110 1/-1; ",
+		},
 		"one within another": {
 			[]testRecord{second(0, 99, 1000), second(20, 39, 400)},
 			"0-20 200/20; 20-40 600/60; 40-100 600/60; ",
@@ -226,6 +235,10 @@ func TestIntervalsAreThoseOfTheLog(t *testing.T) {
 		"few samples say no more than the minute": {
 			[]testRecord{samples(1, second(10, 10, 600)), samples(2, second(65, 66, 300))},
 			"10-60 600/60; 60-67 300/30; ",
+		},
+		"nine samples are few, ten are not": {
+			[]testRecord{samples(9, second(70, 80, 600)), samples(10, second(140, 150, 600))},
+			"70-120 600/60; 140-151 600/60; ",
 		},
 		"many samples do": {
 			[]testRecord{samples(50, second(10, 20, 600)), samples(50, second(70, 80, 300))},
@@ -441,5 +454,42 @@ func TestIntervalsOfRepeatedRecords(t *testing.T) {
 		if s.bytes != int64(100+i) {
 			t.Errorf("minute %d has %d bytes", i, s.bytes)
 		}
+	}
+}
+
+// A record that starts more than the idle time after all before it begins another flow. If connections were
+// never divided, flows would last for days.
+func TestIdleTimeDividesFlows(t *testing.T) {
+	record := func(start, end float64) testRecord {
+		return testRecord{dst: 1, start: start, end: end, bytes: 10}
+	}
+	for _, c := range []struct {
+		start float64
+		flows int64
+	}{{60.5, 1}, {70, 1}, {70.000000001, 2}, {100, 2}} {
+		m := mergeAll(t, sourceOf(1, []testRecord{record(0, 10), record(1, 2), record(c.start, 101)}))
+		if m.Flows != c.flows {
+			t.Errorf("a record at %v s, 60 s idle after 10 s: %d flows, want %d", c.start, m.Flows, c.flows)
+		}
+	}
+}
+
+// A record counts as often as the source that has it most often. Sources that are read again while they grow
+// would otherwise count twice, and equal records of one source would be lost.
+func TestRecordsThatASourceRepeats(t *testing.T) {
+	r := testRecord{dst: 1, start: 5, end: 9, bytes: 10}
+	later := testRecord{dst: 1, start: 6, end: 9, bytes: 7}
+	other := r
+	other.bytes = 11
+	twice := []testRecord{r, r, later}
+	m := mergeAll(t, sourceOf(1, twice), sourceOf(2, []testRecord{r, r, r, other}), sourceOf(4, twice[:1]))
+	if m.Flows != 1 || m.sizes[0] != 3*10+11+7 || m.Repeated != 3 || m.Records != 8 {
+		t.Errorf("%d flows of %v bytes, %d of %d records repeated, want one of 48 bytes, 3 of 8", m.Flows, m.sizes,
+			m.Repeated, m.Records)
+	}
+	// Corrections count, too: source 2 has four records at this time.
+	want := map[[2]int32]int64{{1, 2}: 4, {2, 4}: 1}
+	if fmt.Sprint(m.Shared) != fmt.Sprint(want) {
+		t.Errorf("shared %v, want %v", m.Shared, want)
 	}
 }

@@ -2,7 +2,9 @@ package extsort
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,6 +112,7 @@ func TestSorterSortsKeysOfAnyDistribution(t *testing.T) {
 		checkOrder(t, name+", in parts", hashed, 1<<20, key)
 		checkOrder(t, name+", in parts and runs", hashed, 100<<10, key)
 		checkOrder(t, name+", by two keys", bySecond, 1<<20, key)
+		checkOrder(t, name+", in long runs", byBoth, 1<<18, key)
 	}
 }
 
@@ -205,5 +208,87 @@ func TestSorterStaysFailed(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// fill adds rows with the keys 0, 1, 2, ...
+func fill(t *testing.T, s *Sorter[pair], n int) {
+	t.Helper()
+	for i := range n {
+		if err := s.Add(pair{uint64(i), int32(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Pull returns the rows of Each and then io.EOF, from memory and from runs. A caller that stops early gets no
+// more. Without the end, a merge of two tables would read a row that does not exist.
+func TestPull(t *testing.T) {
+	for _, n := range []int{0, 1, 100, 3000} {
+		s := New(t.TempDir(), 1, byBoth)
+		fill(t, s, n)
+		for _, wanted := range []int{n, n / 2} {
+			next, stop := s.Pull(t.Context())
+			for i := range wanted {
+				row, err := next()
+				if err != nil || row.key != uint64(i) {
+					t.Fatalf("row %d of %d: %v, %v", i, n, row, err)
+				}
+			}
+			if wanted < n {
+				stop()
+			}
+			for range 2 {
+				row, err := next()
+				if row != nil || !errors.Is(err, io.EOF) {
+					t.Errorf("after %d of %d rows: %v, %v", wanted, n, row, err)
+				}
+			}
+			stop()
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The error of a sort that failed is returned by Pull, and is not the end of the rows.
+func TestPullReturnsErrors(t *testing.T) {
+	s := New(t.TempDir(), 1, byBoth)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	next, stop := s.Pull(ctx)
+	defer stop()
+	row, err := next()
+	if row != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("a sorter without rows, canceled: %v, %v", row, err)
+	}
+}
+
+// A long loop ends soon after the context was canceled, and has all rows if it was not.
+func TestEachLooksAtTheContext(t *testing.T) {
+	for name, memory := range map[string]int64{"in memory": 1 << 24, "in runs": 1 << 20} {
+		s := New(t.TempDir(), memory, byBoth)
+		fill(t, s, 70_000)
+		ctx, cancel := context.WithCancel(t.Context())
+		rows := 0
+		count := func(*pair) error {
+			rows++
+			return nil
+		}
+		if err := s.Each(ctx, count); err != nil || rows != 70_000 {
+			t.Errorf("%s: %d rows, %v", name, rows, err)
+		}
+		rows = 0
+		err := s.Each(ctx, func(p *pair) error {
+			cancel()
+			return count(p)
+		})
+		if !errors.Is(err, context.Canceled) || rows >= 70_000 {
+			t.Errorf("%s: %d rows after the context was canceled, %v", name, rows, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
