@@ -130,6 +130,8 @@ var equivalents = []equivalent{
 	{"stages/ingest/extsort/extsort.go", "return m.order.Compare(a.row, b.row) < 0", "0",
 		"equal rows have no order"},
 	{"stages/ingest/extsort/extsort.go", "n++", "++", "how often the context is looked at"},
+	{"stages/ingest/extsort/extsort.go", "if n%65_536 == 0 && ctx.Err() != nil {", "==",
+		"how often the context is looked at"},
 	{"stages/ingest/extsort/extsort.go", "var ends, next [256]int", "256", "memory"},
 	{"stages/ingest/flatjson/flatjson.go", "return 0, false", "0", "the number is not used"},
 	{"stages/ingest/connections/starts.go",
