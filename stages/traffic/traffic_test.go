@@ -628,8 +628,8 @@ func TestNotesOfGroups(t *testing.T) {
 			"at a time (--traffic)",
 		"no service: 2 GB of 1 long connection are simulated as one transfer in each interval of the log " +
 			"(--traffic)",
-		"service acks: 1 GB of 1 long connection are simulated as background traffic at the rate of each interval " +
-			"of the log, without slowdowns (--traffic)",
+		"service acks: 1 GB of 1 long connection are simulated as background traffic at the rate of each " +
+			"interval of the log, without slowdowns (--traffic)",
 	}
 	if !slices.Equal(notes[:5], want) {
 		t.Errorf("notes\n%q, want\n%q", notes[:5], want)
