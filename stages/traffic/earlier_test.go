@@ -8,7 +8,7 @@ import (
 	"parsimon/stages/topology/topologytest"
 )
 
-// A loggedFlow is a flow of a workload. Without an end, it has no interval. Times are in seconds.
+// A loggedFlow is a flow of a workload. If end is 0, it has no interval. Times are in seconds.
 type loggedFlow struct {
 	src, dst   int // indexes of hosts
 	start, end int64
