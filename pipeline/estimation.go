@@ -177,16 +177,8 @@ func (e *Estimation) OpenQueries(ctx context.Context, others ...lake.ScenarioID)
 	if err != nil {
 		return nil, err
 	}
-	if g, err := e.Generated(); err == nil && g.Flows < fewFlows {
-		o.Threads = 1
-		o.Few = true
-	}
 	return queries.Open(ctx, e.Lake.Path(), o)
 }
-
-// fewFlows is the number of flows that a summary reads in half a second. Up to this number, two threads need
-// a fifth more processor time than one thread and are no faster. The slowdowns of these flows take 8 MB.
-const fewFlows = 1_000_000
 
 // OpenDuckDB opens an empty DuckDB database within the memory limit of the estimate, for SQL over the lake's
 // files.

@@ -100,13 +100,15 @@ type DB struct {
 
 	mu      sync.Mutex
 	created map[string]bool // views that exist in DuckDB
+	checked map[string]bool // files, by path
 }
 
 // Open opens a lake for reading. The database is in memory and has the views of the catalog; it does not need
 // the file LAKE/parsimon.duckdb. It is locked: it reads the data files only, writes Options.Output only,
 // loads no extensions and changes no settings.
 //
-// A view is created when a statement first reads it, because DuckDB then opens a file of every scenario.
+// A view is created when a statement of a user first reads it, because DuckDB then opens a file of every
+// scenario. Statements of the program have the views that they read as common table expressions.
 //
 // Open returns an error if the lake is missing, is not a directory, has no data file, or has a path that
 // CheckLakePath refuses, if the header of a question is malformed, and if duckdb.Open refuses the limits.
@@ -137,7 +139,7 @@ func Open(ctx context.Context, lake string, o Options) (_ *DB, err error) {
 		return nil, fmt.Errorf("lake %s: %w", lake, err)
 	}
 	db := &DB{root: root, sql: engine, files: o.Files, verify: o.Verify, output: o.Output, views: all,
-		created: map[string]bool{}}
+		created: map[string]bool{}, checked: map[string]bool{}}
 	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("lake %s: %w", lake, err), db.Close())
 	}
@@ -170,18 +172,13 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	missing := slices.DeleteFunc(db.closure(names), func(v view) bool { return db.created[v.name] })
-	for _, v := range missing {
-		if err := checkInside(db.root, v.files); err != nil {
-			return err
-		}
-		for _, f := range v.files {
-			if err := db.verify(strings.TrimPrefix(f, db.root+string(filepath.Separator))); err != nil {
-				return err
-			}
-		}
+	if err := db.check(missing); err != nil || len(missing) == 0 {
+		return err
 	}
-	if len(missing) == 0 {
-		return nil
+	if !slices.ContainsFunc(missing, func(v view) bool { return v.quick == "" }) {
+		for i := range missing {
+			missing[i].quick = "" // no view that is created here reads another
+		}
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
@@ -195,6 +192,24 @@ func (db *DB) require(ctx context.Context, conn *sql.Conn, names []string) error
 		db.created[v.name] = err == nil
 	}
 	return err
+}
+
+// check returns an error unless the files of views are in the lake and as they were committed. It checks each
+// file once. The caller has locked the database.
+func (db *DB) check(views []view) error {
+	for _, v := range views {
+		files := slices.DeleteFunc(slices.Clone(v.files), func(f string) bool { return db.checked[f] })
+		if err := checkInside(db.root, files); err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := db.verify(strings.TrimPrefix(f, db.root+string(filepath.Separator))); err != nil {
+				return err
+			}
+			db.checked[f] = true
+		}
+	}
+	return nil
 }
 
 // closure returns the views of the given names and the views that they read, directly or indirectly, each
@@ -252,7 +267,7 @@ func (db *DB) Ask(ctx context.Context, name, text string) (a *format.Answer, err
 	conn, err := db.sql.Conn(ctx)
 	if err == nil {
 		defer func() { _ = conn.Close() }() // of the pool
-		err = db.require(ctx, conn, namesIn(text))
+		text, err = db.complete(ctx, conn, text)
 	}
 	if err == nil {
 		a, err = format.Read(ctx, conn, text, math.MaxInt)
@@ -261,6 +276,49 @@ func (db *DB) Ask(ctx context.Context, name, text string) (a *format.Answer, err
 		return nil, fmt.Errorf("query %s: %w", name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
 	}
 	return a, nil
+}
+
+// complete returns a SELECT of the program with the views that it reads as common table expressions, and
+// creates the macros that it uses. DuckDB binds an expression when it plans the statement; a view it also
+// binds when the view is created, which takes longer than the rest of a question about few flows.
+func (db *DB) complete(ctx context.Context, conn *sql.Conn, text string) (string, error) {
+	read := db.closure(namesIn(text))
+	db.mu.Lock()
+	err := db.check(read)
+	db.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	var macros, expressions []string
+	for _, v := range read {
+		if v.isMacro {
+			macros = append(macros, v.name)
+		} else {
+			expressions = append(expressions, duckdb.Ident(v.name)+" AS NOT MATERIALIZED (\n"+v.sql+"\n)")
+		}
+	}
+	return withExpressions(text, expressions), db.require(ctx, conn, macros)
+}
+
+// withExpressions returns a SELECT with more common table expressions, before its own ones.
+func withExpressions(text string, expressions []string) string {
+	if expressions == nil {
+		return text
+	}
+	text = strings.TrimSpace(text)
+	for strings.HasPrefix(text, "--") {
+		_, text, _ = strings.Cut(text, "\n")
+		text = strings.TrimSpace(text)
+	}
+	own, found := strings.CutPrefix(text, "WITH ")
+	if !found {
+		return "WITH " + strings.Join(expressions, ", ") + "\n" + text
+	}
+	recursive, found := strings.CutPrefix(own, "RECURSIVE ")
+	if found {
+		return "WITH RECURSIVE " + strings.Join(expressions, ", ") + ", " + recursive
+	}
+	return "WITH " + strings.Join(expressions, ", ") + ", " + own
 }
 
 // With returns the SELECT of a question with the values of its parameters as literals: those of params, or
@@ -289,7 +347,7 @@ func (q Query) With(params map[string]string) (string, error) {
 		literals["$"+p.Name] = literal
 	}
 	var err error
-	text := paramUse.ReplaceAllStringFunc(q.SQL, func(use string) string {
+	text := replaceUses(q.SQL, func(use string) string {
 		if _, declared := literals[use]; !declared {
 			err = fmt.Errorf("%s is used but not declared", use)
 		}
@@ -318,6 +376,26 @@ func (db *DB) Write(ctx context.Context, text, form string) (rows int64, err err
 		return 0, err
 	}
 	defer func() { _ = conn.Close() }() // of the pool
+	return db.write(ctx, conn, text, form)
+}
+
+// WriteKnown is Write for a SELECT of the program, as of Text, which is not checked. The text must name every
+// relation directly after FROM or JOIN.
+func (db *DB) WriteKnown(ctx context.Context, text, form string) (rows int64, err error) {
+	conn, err := db.sql.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }() // of the pool
+	text, err = db.complete(ctx, conn, text)
+	if err != nil {
+		return 0, duckdb.OrCause(ctx, err)
+	}
+	return db.write(ctx, conn, text, form)
+}
+
+// write writes the answer of a SELECT to Options.Output.
+func (db *DB) write(ctx context.Context, conn *sql.Conn, text, form string) (rows int64, err error) {
 	if form != "table" {
 		rows, err = format.Copy(ctx, conn, text, form, db.output)
 		return rows, duckdb.OrCause(ctx, err)

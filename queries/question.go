@@ -118,7 +118,7 @@ func Known(name string) Query {
 		return q
 	}
 	q := Query{Name: name, SQL: strings.TrimSpace(string(read("own/" + name + ".sql")))}
-	for _, use := range paramUse.FindAllString(q.SQL, -1) {
+	for _, use := range usesIn(q.SQL) {
 		if !q.hasParam(use[1:]) {
 			q.Params = append(q.Params, Param{Name: use[1:], Type: "text"})
 		}
@@ -194,8 +194,47 @@ var (
 	questionHead = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)$`)
 	paramLine    = regexp.MustCompile(
 		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time|[a-z]+(?:\|[a-z]+)+) = (\S+) : (.+)\n$`)
-	paramUse = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
 )
+
+// replaceUses replaces every use of a parameter, $NAME, in the SQL of a question. A name is one of Go's, of
+// ASCII characters.
+func replaceUses(text string, value func(use string) string) string {
+	var out strings.Builder
+	for {
+		at := strings.IndexByte(text, '$')
+		if at < 0 {
+			out.WriteString(text)
+			return out.String()
+		}
+		end := at + 1
+		for end < len(text) && inName(text[end]) && (end > at+1 || !isDigit(text[end])) {
+			end++
+		}
+		out.WriteString(text[:at])
+		if end == at+1 {
+			out.WriteByte('$')
+		} else {
+			out.WriteString(value(text[at:end]))
+		}
+		text = text[end:]
+	}
+}
+
+// usesIn returns the uses of parameters in the SQL of a question, with $.
+func usesIn(text string) (uses []string) {
+	replaceUses(text, func(use string) string {
+		uses = append(uses, use)
+		return use
+	})
+	return uses
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// inName reports whether an ASCII character may be in the name of a parameter or of a relation.
+func inName(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) || c == '_'
+}
 
 // parseQuery parses the file of a question: a header, an empty line, and one SELECT without a semicolon.
 //
@@ -216,7 +255,7 @@ func parseQuery(file, text string) (Query, error) {
 	}
 	q := Query{Name: strings.TrimSuffix(file, ".sql"), Question: m[1], Grain: m[2], Units: m[3],
 		SQL: strings.TrimSpace(body)}
-	uses := paramUse.FindAllString(q.SQL, -1)
+	uses := usesIn(q.SQL)
 	for line := range strings.Lines(m[4]) {
 		p := paramLine.FindStringSubmatch(line)
 		if p == nil || q.hasParam(p[1]) || !slices.Contains(uses, "$"+p[1]) {

@@ -122,3 +122,47 @@ func TestTimesOfParameters(t *testing.T) {
 		}
 	}
 }
+
+// Parameters and relations are found by their exact names. Otherwise a question would keep a $, or DuckDB
+// would not know a view.
+func TestNamesInQuestions(t *testing.T) {
+	const text = "SELECT '$', $1, $a_1.b FROM links AS l JOIN nodes2) ON $a_1$B WHERE FROM = x_FROM y " +
+		"JOIN (SELECT"
+	want := []string{"$a_1", "$a_1", "$B"}
+	uses := usesIn(text)
+	if !slices.Equal(uses, want) {
+		t.Errorf("uses %q, want %q", uses, want)
+	}
+	want = []string{"links", "nodes2"}
+	relations := namesIn(text)
+	if !slices.Equal(relations, want) {
+		t.Errorf("relations %q, want %q", relations, want)
+	}
+	got := replaceRelations(text, func(name string) string { return name + "_all" })
+	got = replaceUses(got, func(use string) string { return "<" + use[1:] + ">" })
+	whole := strings.NewReplacer("$a_1", "<a_1>", "$B", "<B>", "links", "links_all", "nodes2", "nodes2_all").
+		Replace(text)
+	if got != whole {
+		t.Errorf("got  %s\nwant %s", got, whole)
+	}
+}
+
+// Views become common table expressions of a statement, before its own ones, which read them.
+func TestWithExpressions(t *testing.T) {
+	views := []string{"a AS (SELECT 1)", "b AS (FROM a)"}
+	const with = "a AS (SELECT 1), b AS (FROM a)"
+	for text, want := range map[string]string{
+		"SELECT * FROM b": "WITH " + with + "\nSELECT * FROM b",
+		"-- about WITH\n\n-- b\nWITH c AS (FROM b) FROM c": "WITH " + with + ", c AS (FROM b) FROM c",
+		"WITH RECURSIVE c AS (FROM c) FROM c":              "WITH RECURSIVE " + with + ", c AS (FROM c) FROM c",
+	} {
+		got := withExpressions(text, views)
+		if got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+		got = withExpressions(text, nil)
+		if got != text {
+			t.Errorf("%s without views: got %s", text, got)
+		}
+	}
+}

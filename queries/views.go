@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -103,13 +104,8 @@ func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 	all = append(all, variantsView(files),
 		view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins, and the range of all sizes."},
 		linkNames(), intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
-	questions, err := library()
-	for _, q := range questions {
-		v, viewErr := questionView(q)
-		err = errors.Join(err, viewErr)
-		all = append(all, v)
-	}
-	return all, err
+	questions, err := questionViews()
+	return append(all, questions...), err
 }
 
 // tableView returns the view of a table: for each group of files with the same ids
@@ -277,14 +273,62 @@ func sqlType(t arrow.DataType) string {
 	panic("queries: no SQL type for Arrow type " + t.String()) // the types of the schema are fixed
 }
 
-// relationName matches the relations that a question reads. Questions name every relation directly after FROM
-// or JOIN.
-var relationName = regexp.MustCompile(`\b(?:FROM|JOIN) ([a-z_0-9]+)`)
+// replaceRelations replaces the name of every relation that a question reads. Questions name every relation
+// directly after FROM or JOIN, in lower case.
+func replaceRelations(text string, relation func(name string) string) string {
+	var out strings.Builder
+	done := 0
+	for at := 0; at < len(text); at++ {
+		space := strings.IndexByte(text[at:], ' ')
+		if space < 0 {
+			break
+		}
+		at += space
+		if !isFrom(text[:at]) {
+			continue
+		}
+		end := at + 1
+		for end < len(text) && inName(text[end]) && !('A' <= text[end] && text[end] <= 'Z') {
+			end++
+		}
+		if end > at+1 {
+			out.WriteString(text[done : at+1])
+			out.WriteString(relation(text[at+1 : end]))
+			done = end
+		}
+	}
+	out.WriteString(text[done:])
+	return out.String()
+}
+
+// isFrom reports whether a text ends with the word FROM or JOIN.
+func isFrom(text string) bool {
+	before, found := strings.CutSuffix(text, "FROM")
+	if !found {
+		before, found = strings.CutSuffix(text, "JOIN")
+	}
+	return found && (before == "" || !inName(before[len(before)-1]))
+}
 
 // namesIn returns the names of the relations that a question reads, including its common table expressions.
-func namesIn(text string) []string {
-	return names.Of(relationName.FindAllStringSubmatch(text, -1), func(m []string) string { return m[1] })
+func namesIn(text string) (all []string) {
+	replaceRelations(text, func(name string) string {
+		all = append(all, name)
+		return name
+	})
+	return all
 }
+
+// questionViews returns the views of all questions. It makes them once.
+var questionViews = sync.OnceValues(func() (all []view, err error) {
+	questions, err := library()
+	for _, q := range questions {
+		v, viewErr := questionView(q)
+		err = errors.Join(err, viewErr)
+		all = append(all, v)
+	}
+	return all, err
+})
 
 // questionView returns the view of a question, with the defaults of its parameters.
 func questionView(q Query) (view, error) {
@@ -300,12 +344,11 @@ func questionView(q Query) (view, error) {
 
 // ofAllVariants returns the question over all variants of each scenario instead of its answer.
 func (q Query) ofAllVariants() Query {
-	q.SQL = relationName.ReplaceAllStringFunc(q.SQL, func(text string) string {
-		name := text[strings.LastIndexByte(text, ' ')+1:]
+	q.SQL = replaceRelations(q.SQL, func(name string) string {
 		if t, err := schema.ByName(name); err == nil && t.OfAnswer() || name == "intervals_by_group" {
-			return text + schema.AllVariants
+			return name + schema.AllVariants
 		}
-		return text
+		return name
 	})
 	return q
 }

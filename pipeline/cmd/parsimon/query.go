@@ -153,6 +153,10 @@ func (v *queryVerb) answer(ctx context.Context, l *lake.Lake, asked request) err
 	if err != nil {
 		return err
 	}
+	if asked.sql != "" { // its percentiles may be of any values
+		o.Few = false
+		o.Threads = v.limits.Threads
+	}
 	o.Output = "/dev/stdout"
 	db, err := queries.Open(ctx, l.Path(), o)
 	if err != nil {
@@ -160,13 +164,15 @@ func (v *queryVerb) answer(ctx context.Context, l *lake.Lake, asked request) err
 	}
 	defer func() { _ = db.Close() }() // nothing was written
 	sql := asked.sql
+	write := db.Write
 	if sql == "" {
+		write = db.WriteKnown
 		if sql, err = db.Text(asked.question, asked.params); err != nil {
 			return err
 		}
 	}
 	explainNames(v.env, l, sql)
-	rows, err := db.Write(ctx, sql, v.form)
+	rows, err := write(ctx, sql, v.form)
 	if err != nil || rows > 0 {
 		return err
 	}
