@@ -164,11 +164,12 @@ sampling-test: ## estimates from windows: coverage, changes by common windows, a
 	@PARSIMON_LONG=1 go test -timeout 60m -count 1 -run 'TestCoverage|TestCompareCoverage|TestHourlyIngest' -v ./pipeline/sampling ./pipeline/cmd/parsimon
 
 ##@ Measure (minutes to hours; ARGS="--short" tries one, ARGS="--write" writes its page of datasets/results)
-MEASUREMENTS := paper loads lengths independent-coverage accuracy own-accuracy constants honesty held-out bench-kernel bench-run bench-exact forecast days
+MEASUREMENTS := headline paper loads lengths independent-coverage accuracy own-accuracy constants honesty held-out bench-exact forecast days
 .PHONY: $(MEASUREMENTS)
 .PHONY: pictures
 pictures:
 	@.ci/setup-notebooks
+headline: ## every figure of README and PERFORMANCE, and the references alternately (hours; ARGS=--short: half an hour; ARGS=--mark: a second)
 paper: pictures ## the paper's evaluation again: datasets/PAPER.md (a night; ARGS=--short: 15 minutes of the short form; a new start goes on)
 loads: ## the load of the busiest link of the shipped scenarios, asked and drawn
 lengths: ## the error of independent by the length of the workload, 0.1 to 10 s
@@ -178,8 +179,6 @@ own-accuracy: ## estimators against --exact on the shipped scenarios
 constants: ## unusual transport constants, against --exact
 honesty: ## warnings and intervals of the default against its errors (needs ../shared)
 held-out: ## the same on networks and traffic of other kinds, on which nothing was chosen, against --exact
-bench-kernel: ## link kernel against the reference link simulator, alternating (needs ../shared)
-bench-run: ## a whole estimate against the reference's, alternating (needs ../shared)
 bench-exact: ## processor time of two passes of link cases and of the whole network, alternating (needs ../shared)
 days: pictures ## flow logs of generated days: the bytes of each link in each minute against the truth (minutes)
 forecast: ## the time that a run predicts beside the time that it takes, twenty scenarios

@@ -21,10 +21,18 @@ var errLate = errors.New("no time left")
 func (b *bench) recordsOf(name string) string {
 	folder := filepath.Join(b.records, name)
 	b.fail(os.MkdirAll(folder, 0o755))
+	if b.short && b.minutes < 0 {
+		b.minutes = 15
+	}
+	b.startTime()
+	return folder
+}
+
+// startTime starts the time after which no run begins.
+func (b *bench) startTime() {
 	if b.minutes >= 0 {
 		b.until = time.Now().Add(time.Duration(b.minutes * float64(time.Minute)))
 	}
-	return folder
 }
 
 // version returns the program with its commit, and the versions of the lake and of the method. If a method
