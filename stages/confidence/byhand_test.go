@@ -429,12 +429,13 @@ func oddsVarianceOf(slow []float64, cell, batches int) float64 {
 
 // An interval of drawn delays follows from the largest of three variances, of 5 and 10 batches and what 10
 // and 33 extrapolate to, each of which is the largest for some workloads. It uses Student's t, 2.776 for 5
-// batches. If the deviation is above 0.5, there is no interval.
+// batches. Three more events add 30% to the flows beyond p90 if each has 1% of all flows. If the deviation is
+// above 1, there is no interval.
 func TestIntervalOfDrawsIsItsFormula(t *testing.T) {
 	const flows = 10_000
 	largest := map[int]int{}
 	refused := 0
-	for trial, together := range slices.Repeat([]int{1, 40, 90, 150, 250, 400}, 6) {
+	for trial, together := range slices.Repeat([]int{1, 40, 90, 150, 250, 400, 1000}, 6) {
 		random := rand.New(rand.NewPCG(uint64(trial), 12))
 		slow := bursts(random, flows, together)
 		var inCases, drawn blockCounts
@@ -444,12 +445,13 @@ func TestIntervalOfDrawsIsItsFormula(t *testing.T) {
 		}
 		c := inCases.accumulate(nil)
 		row := Interval{Quantile: 0.9, Flows: flows}
-		drawnInterval(drawn.accumulate(nil), c, &row)
+		const event = 0.01
+		drawnInterval(drawn.accumulate(nil), c, event, &row)
 		at := c.cellOfAll(0.9)
 		of := []float64{oddsVarianceOf(slow, at, 5), oddsVarianceOf(slow, at, 10), 0}
 		of[2] = 2*of[1] - oddsVarianceOf(slow, at, 33)
 		variance := slices.Max(of)
-		if variance > 0.25 {
+		if variance > 1 {
 			refused++
 			if !math.IsNaN(row.Lo) || !math.IsNaN(row.Hi) || row.Warning == "" {
 				t.Errorf("trial %d: a variance of %v, and %+v", trial, variance, row)
@@ -461,7 +463,7 @@ func TestIntervalOfDrawsIsItsFormula(t *testing.T) {
 		slices.Sort(slow)
 		at0 := func(odds float64) float64 { return slow[int(math.Ceil(flows/(1+odds)))-1] }
 		lo := at0(factor / 9)
-		hi := at0(1 / factor / 9)
+		hi := at0(1 / factor / 9 / 1.3)
 		if row.Lo > lo || row.Lo < 0.998*lo || row.Hi < hi || row.Hi > 1.0021*hi {
 			t.Errorf("trial %d: from %v to %v, want %v to %v", trial, row.Lo, row.Hi, lo, hi)
 		}

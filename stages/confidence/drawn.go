@@ -12,8 +12,9 @@ const (
 )
 
 // mostSpread is the largest standard deviation of the log odds with which there is an interval. It is that of
-// four independent bursts.
-const mostSpread = 0.5
+// a single burst. With a smaller limit, only workloads without a large burst would have intervals, which
+// would then be too low on average.
+const mostSpread = 1
 
 // drawnInterval computes the interval of a percentile of slowdowns whose delays were drawn.
 //
@@ -34,9 +35,10 @@ const mostSpread = 0.5
 // A bootstrap of blocks would need blocks that are longer than congestion lasts, of which a workload often
 // has few. Batch means also need long batches, but Student's t accounts for their small number. The variance
 // is the largest of those from few and from more batches, and of the extrapolation from more and many (Vats
-// and Flegal, Biometrika 109(3), 2022). make independent-coverage measures the intervals on the workloads on
-// which this choice was made.
-func drawnInterval(c, inCases cumulative, row *Interval) {
+// and Flegal, Biometrika 109(3), 2022). The upper bound allows for events of congestion that the workload
+// does not have (moreEvents). event is the share of the flows in one of them. make independent-coverage
+// measures the intervals.
+func drawnInterval(c, inCases cumulative, event float64, row *Interval) {
 	at := c.cellOfAll(row.Quantile)
 	row.Estimate = cells.Slowdown(at, 0.5)
 	row.Lo = math.NaN()
@@ -58,6 +60,7 @@ func drawnInterval(c, inCases cumulative, row *Interval) {
 	factor := math.Exp(batchesT * math.Sqrt(traffic+draws))
 	odds := (1 - row.Quantile) / row.Quantile
 	row.Lo = cells.Slowdown(c.cellOfAll(1/(1+odds*factor)), 0)
+	factor *= moreBeyond(row.Quantile, event)
 	row.Hi = cells.Slowdown(c.cellOfAll(1/(1+odds/factor)), 1)
 	row.Warning = intervalWarning(row)
 }

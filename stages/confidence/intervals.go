@@ -68,6 +68,8 @@ type Intervals struct {
 	weights         []blockWeights                         // by replicate, for both lengths
 	cases           CaseSlowdowns                          // nil: the method's part is not known
 	drawn           bool                                   // groups count the flows in link cases, too
+	bytes, squares  float64                                // sums of flow sizes and of their squares
+	event           float64                                // share of the flows in one event of congestion
 	estimates       [sizebin.Count + 1]map[float64]float64 // of all flows, by size bin and quantile
 }
 
@@ -155,6 +157,9 @@ func (x *Intervals) ReadDrawn(slowdowns schema.Batches, caseDelayNS func(flowRow
 		}
 		cell := cells.Of(r.Slowdown)
 		bin := sizebin.Of(r.SizeBytes)
+		bytes := float64(r.SizeBytes)
+		x.bytes += bytes
+		x.squares += float64(bytes * bytes)
 		inCase := cells.Of(float64(r.IdealNS+caseDelayNS(r.FlowRow)) / float64(r.IdealNS))
 		x.eachGroup(r, bin, func(g *intervalGroup) {
 			g.counts.count(block, cell)
@@ -330,7 +335,7 @@ func (x *Intervals) Rows() []Interval {
 				for n := range Quantiles {
 					row := &out[i*len(Quantiles)+n]
 					if x.drawn {
-						drawnInterval(c, inCases, row)
+						drawnInterval(c, inCases, x.event, row)
 					} else {
 						x.interval(c, row)
 					}

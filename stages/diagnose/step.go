@@ -39,6 +39,7 @@ type Findings struct {
 	Loads     *route.Loads
 	Watch     *TailWatch
 	Intervals []confidence.Interval
+	Effects   []confidence.DrawEffect // of drawn delays
 }
 
 // Step returns the step that writes the intervals of the percentiles of slowdown, and the warnings. The step
@@ -98,7 +99,7 @@ func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error 
 	if err != nil {
 		return err
 	}
-	mixed, err := e.mixed(m, t)
+	mixed, err := e.mixed(m, t, f)
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (r *reader) findings(ctx context.Context) (*Findings, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Findings{Loads: r.loads}
+	f := &Findings{Loads: r.loads, Effects: groups.DrawEffects()}
 	tails := groups.Tails()
 	bootstrap := func() { f.Intervals = groups.Rows() } // runs while the flows are read again
 	together.Run(bootstrap, func() { f.Watch, err = r.watch(ctx, tails) })
@@ -206,7 +207,7 @@ func (r *reader) groups(ctx context.Context) (*confidence.Intervals, error) {
 		}
 	}
 	x := confidence.New(r.workload.FirstStartNS, max(r.workload.LastStartNS, r.loads.LastStartNS), cases)
-	return x, r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {
+	err := r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {
 		if r.Buckets == nil || r.Clustered {
 			return x.Read(slowdowns)
 		}
@@ -222,6 +223,8 @@ func (r *reader) groups(ctx context.Context) (*confidence.Intervals, error) {
 			return delays[at]
 		})
 	})
+	x.SetEvent(eventShare(r.model, r.loads, x.Traffic()))
+	return x, err
 }
 
 // caseDelays returns the sum of the delays that each flow of a chunk had in the link cases of its path.
