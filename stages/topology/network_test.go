@@ -193,3 +193,42 @@ func TestRacksByIndex(t *testing.T) {
 		}
 	}
 }
+
+// The bandwidths of hosts are those of their cables, without cables between switches.
+func TestBandwidthsOfHosts(t *testing.T) {
+	n := twoLeaves(t)
+	for _, c := range []struct {
+		a, b int32
+		bps  int64
+	}{{0, 4, 1e9}, {1, 4, 40e9}, {4, 6, 1e8}, {5, 7, 1e12}} {
+		if err := n.SetBandwidth(c.a, c.b, c.bps); err != nil {
+			t.Fatal(err)
+		}
+	}
+	least, most := n.HostBps()
+	if least != 1e9 || most != 40e9 {
+		t.Errorf("hosts have %d to %d bps, want 1 to 40 Gbps", least, most)
+	}
+}
+
+// A name that two nodes have finds neither of them. A node without a kind is a switch.
+func TestNamesOfTwoNodes(t *testing.T) {
+	nodes := []Node{{0, "a", KindHost, -1, -1}, {1, "b", KindHost, -1, -1}, {2, "s", "", -1, -1},
+		{3, "s", KindSwitch, -1, -1}}
+	cable := func(a, b int32) Cable { return Cable{A: a, B: b, BandwidthBps: 1e9} }
+	n, err := NewNetwork(nodes, []Cable{cable(0, 2), cable(1, 3), cable(2, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = n.Cable("a:s")
+	if err == nil || !strings.Contains(err.Error(), `several nodes are named "s"; use an id`) {
+		t.Errorf("a cable to one of two nodes of a name: %v", err)
+	}
+	x, y, err := n.Cable("a:2")
+	if err != nil || x != 0 || y != 2 {
+		t.Errorf("a cable by id joins %d and %d, %v", x, y, err)
+	}
+	if n.Nodes[2].Kind != KindSwitch {
+		t.Errorf("a node without a kind is a %q", n.Nodes[2].Kind)
+	}
+}

@@ -308,3 +308,33 @@ func FuzzFIB(f *testing.F) {
 		}
 	})
 }
+
+// A default route contains every address, and a folder may have the routes of one switch only.
+func TestDefaultRoute(t *testing.T) {
+	n := twoLeaves(t)
+	leaf1 := `{"10.0.1.0/24":[{"selected":true,"nexthops":[{"fib":true,"directlyConnected":true,
+  "interfaceName":"Vlan100","active":true}]}],
+ "0.0.0.0/0":[{"selected":true,"nexthops":[{"fib":true,"ip":"10.1.1.1","interfaceName":"Ethernet48",
+  "active":true}]}]}`
+	r := fibRouter(t, n, mustReadFIB(t, n, routeFiles(t, map[string]string{"leaf1.json": leaf1})))
+	path, err := r.Path(1, 0, 2, nil)
+	if err != nil || len(path) != 4 || n.Links[path[1]].Dst != 6 {
+		t.Errorf("the path over a default route to spine1 is %v, %v", path, err)
+	}
+	one := routeFiles(t, map[string]string{"leaf1.json": leaf1, "leaf2.json": "", "spine1.json": "",
+		"spine2.json": ""})
+	r = fibRouter(t, n, mustReadFIB(t, n, one))
+	path, err = r.Path(1, 0, 1, nil)
+	if err != nil || len(path) != 2 {
+		t.Errorf("the path within the rack of the only switch is %v, %v", path, err)
+	}
+}
+
+func mustReadFIB(t *testing.T, n *Network, dir string) *FIB {
+	t.Helper()
+	f, err := ReadFIB(n, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -96,3 +96,28 @@ func TestParseSpeedOrShare(t *testing.T) {
 		}
 	}
 }
+
+// Delays are at most 1,000 s, and may be lengths.
+func TestParseDelay(t *testing.T) {
+	for text, want := range map[string]int64{"0ns": 0, "1.2us": 1200, "1000s": 1e12, "3m": 15, "2km": 10_000} {
+		got, err := ParseDelay(text)
+		if err != nil || got != want {
+			t.Errorf("%s: %d ns, want %d; %v", text, got, want, err)
+		}
+	}
+	for _, bad := range []string{"-1ns", "1000.000000001s", "-1m", ""} {
+		if _, err := ParseDelay(bad); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// Messages count things in plain English.
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{"0 cables": Count(0, "cable"), "1 cable": Count(1, "cable"),
+		"2 cables": Count(2, "cable"), "1 switch": Count(1, "switch"), "3 switches": Count(3, "switch")} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

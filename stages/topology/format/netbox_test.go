@@ -3,6 +3,7 @@ package format
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -123,5 +124,39 @@ func TestPatchPanels(t *testing.T) {
 	l = loadText(t, "c.csv", list, Options{DefaultSpeedBps: 1e10, NodeList: nodes})
 	if l.Switches != 2 {
 		t.Errorf("%d switches, want 2", l.Switches)
+	}
+}
+
+// A cell lists devices and ports in any order. If several devices have different ports, the owner of each is
+// unknown, and a port that is assumed would join the wrong ends.
+func TestTerminationsOfACell(t *testing.T) {
+	for _, c := range []struct {
+		of   end
+		want []end
+	}{
+		{end{"leaf1", "p1"}, []end{{"leaf1", "p1"}}},
+		{end{"leaf1", "p1, p2"}, []end{{"leaf1", "p1"}, {"leaf1", "p2"}}},
+		{end{"h1, h2", "eth0,eth0"}, []end{{"h1", "eth0"}, {"h2", "eth0"}}},
+		{end{"h1,h2,h3", "eth0"}, []end{{"h1", "eth0"}, {"h2", "eth0"}, {"h3", "eth0"}}},
+		{end{"h1,h2", "eth0,eth1"}, []end{{"h1", ""}, {"h2", ""}}},
+	} {
+		got := terminations(c.of)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v has the ends %v, want %v", c.of, got, c.want)
+		}
+	}
+}
+
+// Ports have commas in their names, too: a piece without an arrow belongs to the port before it.
+func TestConnectionsOfACell(t *testing.T) {
+	for text, want := range map[string][]end{
+		"leaf1 > Ethernet1":           {{"leaf1", "Ethernet1"}},
+		"a > slot 1, port 2, b >  p ": {{"a", "slot 1, port 2"}, {"b", "p"}},
+		"leaf1":                       {{"leaf1", ""}},
+	} {
+		got := connections(text)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q has the ends %q, want %q", text, got, want)
+		}
 	}
 }

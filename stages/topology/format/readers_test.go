@@ -286,6 +286,11 @@ func TestHtsim(t *testing.T) {
 		{"Radix_Up 4", "Radix_Up 3", "must be multiples of its Bundle"},
 		{"Radix_Down 4", "Radix_Down 8", "Radix_Down of tier 2 is 8"},
 		{"Podsize 4", "Podsize", "Podsize has no number"}, {"Tier 2", "Tier 3", "tier is 3, want 0 to 2"},
+		{"Switch_Latency_ns 500\nBundle 1", "Bundle 0", "tier 1 has no bundle"},
+		{"Downlink_Latency_ns 1000\nBundle 2", "Bundle 2", "tier 2 has no downlink_latency_ns"},
+		{"Tier 0\n", "Tier 0\nBundle 2\n", "Bundle of tier 0 is 2: hosts have one cable"},
+		{"Nodes 8", "Nodes 0", "Nodes is 0, want a multiple of Podsize (4)"},
+		{"Nodes 8", "Nodes 1000000000001", "want a whole number from 0 to 10^12"},
 		{"Bundle 1", "Bandle 1", "bandle is not a key here"}, {"Radix_Up 2", "Radix_Up two", `Radix_Up is "two"`},
 		{"Radix_Down 2\nRadix_Up 4", "Radix_Down 4\nRadix_Up 4",
 			"4 ToR switches have 8 cables up, and 4 switches of tier 1 16 down"},
@@ -294,6 +299,27 @@ func TestHtsim(t *testing.T) {
 		if l.Network != nil || len(l.Faults) == 0 || !strings.Contains(l.Faults[0].Text, c.want) {
 			t.Errorf("%q → %q: %v, want %q", c.old, c.new, l.Faults, c.want)
 		}
+	}
+}
+
+// With two tiers, all switches of the second one are spine switches of all ToR switches. Each of the two cables
+// of a bundle has the latency of the tier, and half of that of the switch below it.
+func TestHtsimOfTwoTiers(t *testing.T) {
+	l := loadText(t, "two.topo", "Nodes 8\nTiers 2\nPodsize 8\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 4\n"+
+		"Radix_Up 2\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 300\nTier 1\nDownlink_speed_Gbps 400\n"+
+		"Radix_Down 4\nDownlink_Latency_ns 2000\nBundle 2\n", Options{})
+	wantFaults(t, l)
+	wantCounts(t, l, "htsim", 8, 3, 12)
+	n := l.Network
+	for _, k := range n.Links {
+		want := map[string][2]int64{"host-tor": {100e9, 1150}, "tor-host": {100e9, 1150},
+			"tor-spine": {400e9, 2150}, "spine-tor": {400e9, 2150}}[k.Tier]
+		if k.BandwidthBps != want[0] || k.DelayNS != want[1] {
+			t.Errorf("link %+v, want %v", k, want)
+		}
+	}
+	if len(n.Racks()) != 2 || n.Nodes[0].Pod != -1 || n.Nodes[7].Rack != 1 || n.Nodes[9].Rack != 1 {
+		t.Errorf("%d racks, nodes %+v", len(n.Racks()), n.Nodes)
 	}
 }
 
