@@ -13,6 +13,7 @@ import (
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
 	"parsimon/simkernel/linkcase"
+	"parsimon/simkernel/network/calendar"
 )
 
 // A lone flow has exactly its ideal FCT, on any path and with any transport, if its window never binds and
@@ -447,5 +448,34 @@ func TestPartition(t *testing.T) {
 		if pods == 2 && cut > 0.14*all {
 			t.Errorf("%s: %.2f of the packets pass between two domains, 0.10 do between pods", name, cut/all)
 		}
+	}
+}
+
+// All columns of flows have one row each. A shorter one would end in a panic, and a longer one is an error of
+// the caller.
+func TestColumnsOfFlowsHaveOneLength(t *testing.T) {
+	for column, change := range map[string]func(f *Flows){
+		"sizes":        func(f *Flows) { f.SizeBytes = []int64{1} },
+		"starts":       func(f *Flows) { f.StartNS = []int64{1} },
+		"paths":        func(f *Flows) { f.PathEnds = []int32{0, 0, 0} },
+		"keys":         func(f *Flows) { f.Key = []uint64{1, 2, 3} },
+		"classes":      func(f *Flows) { f.Class = []uint8{1} },
+		"tags":         func(f *Flows) { f.Tag = []int32{} },
+		"dependencies": func(f *Flows) { f.AfterEnds = []int32{0} },
+	} {
+		flows := &Flows{SizeBytes: []int64{1, 1}, StartNS: []int64{1, 1}, PathEnds: []int32{0, 0}}
+		change(flows)
+		f := &feed{net: &Network{more: func() (*Flows, error) { return flows, nil }}}
+		b := f.next()
+		if b.err == nil || !strings.Contains(b.err.Error(), "columns differ in length") {
+			t.Errorf("%s of another length: %v", column, b.err)
+		}
+	}
+}
+
+// The bit of a port with a full packet is that of an ACK: a comparison of ACKs with ports tests both at once.
+func TestBitOfFullPorts(t *testing.T) {
+	if uint32(portFull) != calendar.FlagAck {
+		t.Errorf("portFull is %d, and FlagAck %d", portFull, calendar.FlagAck)
 	}
 }

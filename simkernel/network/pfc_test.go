@@ -590,3 +590,42 @@ func TestPausesWithChangingDelays(t *testing.T) {
 		t.Error("nothing was paused")
 	}
 }
+
+// A packet may pause its sender if its link's part of the pool reaches alpha times the free bytes, its own
+// not included, or if the pool has no room for it. Counts that are too old would pause a sender too late.
+func TestPacketsThatMayPauseTheirSender(t *testing.T) {
+	n := &Network{}
+	for _, c := range []struct {
+		name   string
+		pool   int64
+		shared int64
+		u      pauser
+		bytes  int64
+		want   bool
+	}{
+		// 90 and 60 bytes are 50 above the reserve. 120 - 40 - 50 bytes are free.
+		{"below the threshold of 60", 120, 40, pauser{bytes: 90, reserve: 100, alpha: 2}, 60, false},
+		{"at the threshold of 50", 130, 55, pauser{bytes: 90, reserve: 100, alpha: 2}, 60, true},
+		{"above the threshold of 45", 120, 40, pauser{bytes: 90, reserve: 100, alpha: 1.5}, 60, true},
+		// Its own 30 bytes of the 40 in the pool are free for it.
+		{"with bytes in the pool", 150, 40, pauser{bytes: 130, reserve: 100, alpha: 1}, 25, false},
+		{"with more bytes in the pool", 150, 40, pauser{bytes: 130, reserve: 100, alpha: 1}, 40, true},
+		{"within the reserve", 0, 0, pauser{bytes: 40, reserve: 100, alpha: 0.1}, 60, false},
+		{"no room", 49, 0, pauser{bytes: 90, reserve: 100, alpha: 1e9}, 60, true},
+		{"the last room", 50, 0, pauser{bytes: 90, reserve: 100, alpha: 1e9}, 60, true}, // 50 is above 0
+		{"without a reserve", 1e6, 0, pauser{alpha: 8}, 1, true},
+	} {
+		b := &buffer{poolBytes: c.pool, sharedBytes: c.shared}
+		got := n.crosses(b, &c.u, c.bytes)
+		if got != c.want {
+			t.Errorf("%s: a packet of %d bytes may pause its sender: %v", c.name, c.bytes, got)
+		}
+	}
+	n.buffer.XOFFBytes = 50
+	for bytes, want := range map[int64]bool{59: false, 60: true} {
+		got := n.crosses(&buffer{poolBytes: 1e6}, &pauser{bytes: 90, reserve: 100}, bytes)
+		if got != want {
+			t.Errorf("a fixed threshold of 50 bytes, and %d: %v", bytes-10, got)
+		}
+	}
+}
