@@ -302,8 +302,8 @@ func TestHtsim(t *testing.T) {
 	}
 }
 
-// With two tiers, all switches of the second one are spine switches of all ToR switches. Each of the two cables
-// of a bundle has the latency of the tier, and half of that of the switch below it.
+// With two tiers, all switches of the second one are spine switches of all ToR switches. Each of the two
+// cables of a bundle has the latency of the tier, and half of that of the switch below it.
 func TestHtsimOfTwoTiers(t *testing.T) {
 	l := loadText(t, "two.topo", "Nodes 8\nTiers 2\nPodsize 8\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 4\n"+
 		"Radix_Up 2\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 300\nTier 1\nDownlink_speed_Gbps 400\n"+
