@@ -87,7 +87,7 @@ func TestSpeedsOfEdges(t *testing.T) {
 	}
 }
 
-// yEd writes labels as elements of their own. Of several labels of a node, the first is its name.
+// yEd writes labels as separate elements. Of several labels of a node, the first is its name.
 func TestLabelsOfYEd(t *testing.T) {
 	text := `<graphml><graph>
   <node id="n0"><data><y:NodeLabel>web1</y:NodeLabel><y:NodeLabel>Bern</y:NodeLabel></data></node>
