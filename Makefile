@@ -48,8 +48,9 @@ clean: ## remove what was built, but not lakes
 
 ##@ Test
 .PHONY: test test-more tools unit unit-beam unit-publish lint notebooks publish-readers flink chromium s3 gcs-test flink-test cluster-test exact-accuracy tcp-ns3 twins race fuzz browser-test sampling-test ingest-test faults mutation
+# The notebooks' environment is downloaded while the tests are compiled.
 test: setup ## the tests and the notebooks; in CI also make test-more
-	@$(MAKE) --no-print-directory unit notebooks
+	@$(MAKE) --no-print-directory -j2 unit notebooks
 	@if [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-more; fi
 
 test-more: setup ## lint; the tests of Beam, of published tables and of their readers; nights that are killed
@@ -64,9 +65,9 @@ tools: ## install all that the tests need: Java, jars of Flink and for Spark, Ch
 	@.ci/setup-catalogs
 	@.ci/setup-s3
 
-# The longest packages come first. Otherwise one of them runs alone at the end.
+# The longest packages come first. Otherwise one of them runs alone at the end. make lint runs go vet.
 unit: setup chromium ## the tests of the main module
-	@go test -timeout 60m ./stages/ingest ./pipeline/cmd/parsimon ./...
+	@go test -vet=off $$(.ci/linker) -timeout 60m ./pipeline/cmd/parsimon ./stages/ingest ./pipeline ./...
 
 unit-beam: setup flink ## the tests of Beam, on Flink too
 	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 60m ./...

@@ -16,8 +16,8 @@ import (
 	"parsimon/stages/workload"
 )
 
-// Run and the engine produce equal rows for any number of partitions. Without this property, the tests of the
-// method, which use Run, would not cover what the program writes.
+// Run and the engine produce equal rows for any number of partitions, of which one runs each day. Without
+// this property, the tests of the method, which use Run, would not cover what the program writes.
 func TestRunAndEngineHaveEqualRows(t *testing.T) {
 	topology, file := fixture.Trace(t, 2000)
 	variants := []Variant{{Estimator: estimators.Independent, Cluster: &linksim.Clustering{Error: 0.1}},
@@ -27,7 +27,7 @@ func TestRunAndEngineHaveEqualRows(t *testing.T) {
 	}
 	for _, v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
-			for _, partitions := range []int{1, 5} {
+			for _, partitions := range fixture.Today(2, 1, 5) {
 				run := estimate(t, topology, file, options{Lake: t.TempDir(), Variant: v, Workers: 2,
 					Partitions: partitions})
 				p := run.planner(v)

@@ -53,7 +53,7 @@ func TestSameRowsAtAnyParallelism(t *testing.T) {
 }
 
 func sameRows(t *testing.T, v Variant) {
-	topology, flows := fixture.Trace(t, 3000)
+	topology, flows := fixture.Trace(t, 1200)
 	first := options{Lake: t.TempDir(), Variant: v, Workers: 1, Partitions: 1, Keep: true}
 	estimate(t, topology, flows, first)
 	want := digestOf(t, first.Lake, v.Estimator)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const percentiles = "p50_slowdown,p90_slowdown,p99_slowdown,p999_slowdown,max_slowdown"
@@ -485,12 +486,17 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// Answers are equal to the bit for any number of threads.
+// Answers are equal to the bit for any number of threads. Half of the questions are asked today, and the
+// others tomorrow.
 func TestThreads(t *testing.T) {
 	lake := makeBigLake(t, 20_000)
 	one := open(t, lake, limits(1, 0))
 	four := open(t, lake, limits(4, 1<<30))
-	for _, q := range listed(t) {
+	today := time.Now().Unix() / 86400
+	for i, q := range listed(t) {
+		if int64(i)%2 != today%2 && os.Getenv("PARSIMON_LONG") == "" {
+			continue
+		}
 		a := answer(t, one, q.Name, "csv", nil)
 		b := answer(t, four, q.Name, "csv", nil)
 		if strings.Count(a, "\n") < 2 {

@@ -186,12 +186,6 @@ func TestDamagedBytes(t *testing.T) {
 	if c.complete() {
 		return
 	}
-	rounds := 50
-	repairs := 1
-	if long {
-		rounds = 1000
-		repairs = 100
-	}
 	w := newWorld(t)
 	if err := w.do(nil, runOf("other.yaml", "--keep")...); err != nil {
 		t.Fatal(err)
@@ -206,6 +200,12 @@ func TestDamagedBytes(t *testing.T) {
 		t.Errorf("only %d kinds of files: %v", len(names), names)
 	}
 	c.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	rounds := len(names) // each kind of file once
+	repairs := 1
+	if long {
+		rounds = 1000
+		repairs = 100
+	}
 	worlds := make(chan world, workers) // worlds of the rounds that run at once
 	for range workers {
 		worlds <- copyOf(t, w)

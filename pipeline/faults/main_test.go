@@ -8,7 +8,8 @@
 //	hostile_test.go     lakes that an attacker made to write outside, to mislead or to block
 //	together_test.go    every pair of commands at once, with readers
 //
-// The tests run the program parsimon, built with the tag faults (package disk), and read lakes like queries.
+// The tests run the program parsimon, which is linked so that it can fail file operations (package disk), and
+// read lakes like queries.
 // After each fault, readers must see the snapshot from before or after the command. Running the same command
 // again must complete it. The rows must be those of an undisturbed run.
 //
@@ -53,7 +54,8 @@ const beamProgram = "parsimon-beam"
 // built builds a program and returns its path.
 func built(name string) (string, error) {
 	path := filepath.Join(scratch, name)
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "faults", "-o", path, ".")
+	build := exec.Command("go", "build", "-buildvcs=false",
+		"-ldflags", "-X parsimon/pipeline/lake/disk.injects=true", "-o", path, ".")
 	build.Dir = filepath.Join("..", "cmd", name) // parsimon-beam is a separate module
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -7,13 +7,14 @@ import (
 )
 
 // Seeds returns the seeds below all of a test of random cases. A short test has one of every parts seeds.
-// Otherwise as many others are added each day, so that the tests of parts days have all. With PARSIMON_LONG
+// Otherwise others are added each day, so that the tests of slices × parts days have all. With PARSIMON_LONG
 // set (make twins), it returns all.
 func Seeds(all, parts uint64) []uint64 {
+	const slices = 4
 	day := uint64(time.Now().Unix() / 86400)
 	var seeds []uint64
 	for seed := range all {
-		today := seed%parts == 0 || !testing.Short() && seed%parts == day%parts
+		today := seed%parts == 0 || !testing.Short() && seed%(slices*parts) == day%(slices*parts)
 		if today || os.Getenv("PARSIMON_LONG") != "" {
 			seeds = append(seeds, seed)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -27,14 +28,17 @@ func ingestText(t *testing.T, text string, maxRejects float64) (tested, error) {
 		Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 2, MaxRejects: maxRejects})
 }
 
+// plainDuckDB returns a DuckDB without limits, which all tests share because opening one takes longer than a
+// query.
+var plainDuckDB = sync.OnceValues(func() (*sql.DB, error) { return sql.Open("duckdb", "") })
+
 // askParquet returns the result of a query over the file, rows joined by "; ".
 func askParquet(t *testing.T, query, file string) string {
 	t.Helper()
-	db, err := sql.Open("duckdb", "")
+	db, err := plainDuckDB()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
 	rows, err := db.Query(fmt.Sprintf(query, duckdb.Quote(file)))
 	if err != nil {
 		t.Fatal(err)
@@ -192,11 +196,10 @@ func zipped(t *testing.T, text string) []byte {
 // parquetOf returns the result of a query as a Parquet file.
 func parquetOf(t *testing.T, query string) []byte {
 	t.Helper()
-	db, err := sql.Open("duckdb", "")
+	db, err := plainDuckDB()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
 	file := filepath.Join(t.TempDir(), "made.parquet")
 	if _, err := db.Exec("COPY (" + query + ") TO " + duckdb.Quote(file) + " (FORMAT parquet)"); err != nil {
 		t.Fatal(err)

@@ -62,12 +62,20 @@ func (in *Ingester) typed(ctx context.Context, m *Mapping, src rowSource, out st
 	if err = errors.Join(err, undo()); err != nil {
 		return false, fmt.Errorf("mapping %s: %w", m.Name, err)
 	}
-	err = in.exec(ctx, step("directions", values{"mapped": duckdb.ScanParquet(out)}))
-	if err == nil {
-		err = in.query(ctx, "CREATE OR REPLACE TEMP VIEW typed AS FROM directions; "+
-			"SELECT coalesce(bool_or(has_id), false) FROM typed", &anyFlowID)
+	mapped := duckdb.ScanParquet(out)
+	var both bool
+	err = in.query(ctx, "SELECT coalesce(bool_or(has_id), false), "+
+		"coalesce(bool_or(reverse_given AND reverse_bytes IS DISTINCT FROM 0), false) FROM "+mapped,
+		&anyFlowID, &both)
+	if err != nil {
+		return false, err
 	}
-	return anyFlowID, err
+	of := values{"mapped": mapped, "reversed": ""}
+	if both {
+		of["reversed"] = step("reversed", of)
+	}
+	const view = ";\nCREATE OR REPLACE TEMP VIEW typed AS FROM directions"
+	return anyFlowID, in.exec(ctx, step("directions", of)+view)
 }
 
 // runMapping runs the mapping over the staged rows, and writes the canonical columns to the file out. The SQL

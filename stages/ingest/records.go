@@ -395,8 +395,7 @@ func (in *Ingester) mostUnknown(ctx context.Context, w fileWork, end int) (most 
 		limit = math.MaxInt64
 	}
 	if w.src.rows > 0 {
-		query := step("unknown", values{"column": []string{"src", "dst"}[end],
-			"reason": []string{unknownSrc, unknownDst}[end], "most": limit})
+		query := step("unknown", values{"reason": []string{unknownSrc, unknownDst}[end], "most": limit})
 		err = in.each(ctx, query, func(rows *sql.Rows) error {
 			var u UnknownAddress
 			err := rows.Scan(&u.Address, &u.Rows, &u.Bytes)

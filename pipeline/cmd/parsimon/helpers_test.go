@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	code := m.Run()
-	if sharedDir != "" {
-		_ = os.RemoveAll(sharedDir)
+	for _, dir := range sharedDirs.all {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -140,6 +140,25 @@ func writeRack(t *testing.T, dir string) {
 	})
 }
 
+// sharedDirs are the directories of lakes that several tests use. They are removed after the last test.
+var sharedDirs struct {
+	sync.Mutex
+	all []string
+}
+
+// makeSharedDir makes a directory for all tests.
+func makeSharedDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "parsimon-test-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sharedDirs.Lock()
+	defer sharedDirs.Unlock()
+	sharedDirs.all = append(sharedDirs.all, dir)
+	return dir
+}
+
 var (
 	sharedDir  string // holds the shared lake; empty: not made
 	sharedOnce sync.Once
@@ -154,10 +173,7 @@ var shared tinyRun
 func tinyLake(t *testing.T) tinyRun {
 	t.Helper()
 	sharedOnce.Do(func() {
-		var err error
-		if sharedDir, err = os.MkdirTemp("", "parsimon-test-*"); err != nil {
-			t.Fatal(err)
-		}
+		sharedDir = makeSharedDir(t)
 		r := tinyRun{lake: filepath.Join(sharedDir, "lake"), scenario: filepath.Join(sharedDir, "tiny.yaml")}
 		writeFiles(t, map[string]string{r.scenario: tinyText})
 		var out, log bytes.Buffer // the lake has views, for any test that makes it

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -15,9 +16,28 @@ import (
 // minutes, and of short web flows on the same path.
 type connectionLog struct{ dir, lake string }
 
+// ingestedLog is a connection log that is ingested once. Tests work on copies.
+var ingestedLog struct {
+	once sync.Once
+	connectionLog
+}
+
 func newConnectionLog(t *testing.T) connectionLog {
 	t.Helper()
-	c := connectionLog{dir: t.TempDir()}
+	ingestedLog.once.Do(func() { ingestedLog.connectionLog = makeConnectionLog(t, makeSharedDir(t)) })
+	if ingestedLog.lake == "" {
+		t.Fatal("the log could not be ingested")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(ingestedLog.dir)); err != nil {
+		t.Fatal(err)
+	}
+	return connectionLog{dir: dir, lake: filepath.Join(dir, "lake")}
+}
+
+func makeConnectionLog(t *testing.T, dir string) connectionLog {
+	t.Helper()
+	c := connectionLog{dir: dir}
 	c.lake = c.path("lake")
 	var log strings.Builder
 	log.WriteString("version account-id interface-id srcaddr dstaddr srcport dstport protocol packets bytes " +

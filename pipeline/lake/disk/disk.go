@@ -1,10 +1,9 @@
 // Package disk has the operations with which lakes and caches change files. They correspond to those of
 // os.Root: no path leads out of the directory.
 //
-// All changes pass through this package, so that tests can make any of them fail. If it is built with the tag
-// faults, the program counts its operations and fails one of them, as an environment variable specifies
-// (inject_faults.go). Without the tag, operations are not counted, and a call costs as much as one of
-// os.Root.
+// All changes pass through this package, so that tests can make any of them fail. If the linker sets injects
+// (inject.go), the program counts its operations and fails one of them, as an environment variable specifies.
+// Otherwise, operations are not counted, and a call costs as much as one of os.Root.
 package disk
 
 import (

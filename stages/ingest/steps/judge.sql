@@ -1,27 +1,26 @@
 -- The rows of view timed with their hosts, labels and, for rows that cannot be used, the reason. A row may be a
 -- compute step, which has no bytes, one host, and a time or the flows that it waits for. These are flow ids, separated
 -- by spaces or commas, with or without brackets.
+CREATE OR REPLACE TEMP VIEW joined AS
+SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,
+  coalesce(s.off_fabric, false) AS src_off, coalesce(d.off_fabric, false) AS dst_off,
+  coalesce(t.sampling_rate, CASE WHEN t.sampled THEN 1 END, $rate) AS rate, t.size_bytes::HUGEINT * rate AS whole_bytes,
+  coalesce(t.end_ns, t.start_ns) AS last_ns,
+  coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets::HUGEINT
+    AND t.packets::HUGEINT * CASE WHEN contains(t.src, ':') THEN $header_bytes + 20 ELSE $header_bytes END, false) AS alone
+FROM timed AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address;
+CREATE OR REPLACE TEMP VIEW labelled AS
+SELECT j.*,
+  src_node = dst_node AND whole_bytes = 0 AND (after IS NOT NULL OR delay_ns IS NOT NULL) AS computes,
+  list_distinct(list_transform(string_split_regex(after, '[ ,]+'), x -> whole(x))) AS waits_for,
+  coalesce($service, '') AS service_name,
+  coalesce($vnet, '') AS vnet_name
+FROM joined AS j
+LEFT JOIN class_labels AS dp ON dp.class = j.dst_class AND dp.port = j.dst_port
+LEFT JOIN class_labels AS da ON da.class = j.dst_class AND da.port = -1
+LEFT JOIN class_labels AS sp ON sp.class = j.src_class AND sp.port = j.src_port
+LEFT JOIN class_labels AS sa ON sa.class = j.src_class AND sa.port = -1;
 CREATE OR REPLACE TEMP VIEW judged AS
-WITH joined AS (
-  SELECT t.*, s.node AS src_node, d.node AS dst_node, s.class AS src_class, d.class AS dst_class,
-    coalesce(s.off_fabric, false) AS src_off, coalesce(d.off_fabric, false) AS dst_off,
-    coalesce(t.sampling_rate, CASE WHEN t.sampled THEN 1 END, $rate) AS rate, t.size_bytes::HUGEINT * rate AS whole_bytes,
-    coalesce(t.end_ns, t.start_ns) AS last_ns,
-    coalesce(t.protocol = 6 AND t.size_bytes BETWEEN 40 * t.packets::HUGEINT
-      AND t.packets::HUGEINT * CASE WHEN contains(t.src, ':') THEN $header_bytes + 20 ELSE $header_bytes END, false) AS alone
-  FROM timed AS t LEFT JOIN addresses AS s ON t.src = s.address LEFT JOIN addresses AS d ON t.dst = d.address
-), labelled AS (
-  SELECT j.*,
-    src_node = dst_node AND whole_bytes = 0 AND (after IS NOT NULL OR delay_ns IS NOT NULL) AS computes,
-    list_distinct(list_transform(string_split_regex(after, '[ ,]+'), x -> whole(x))) AS waits_for,
-    coalesce($service, '') AS service_name,
-    coalesce($vnet, '') AS vnet_name
-  FROM joined AS j
-  LEFT JOIN class_labels AS dp ON dp.class = j.dst_class AND dp.port = j.dst_port
-  LEFT JOIN class_labels AS da ON da.class = j.dst_class AND da.port = -1
-  LEFT JOIN class_labels AS sp ON sp.class = j.src_class AND sp.port = j.src_port
-  LEFT JOIN class_labels AS sa ON sa.class = j.src_class AND sa.port = -1
-)
 SELECT l.*, $source AS source,
   CASE
     WHEN set_aside IS NOT NULL THEN set_aside
