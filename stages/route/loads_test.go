@@ -91,6 +91,14 @@ func TestBandwidthThatAcksLeave(t *testing.T) {
 			t.Errorf("%s: %d bps, want %v", c.name, got, c.want)
 		}
 	}
+	// A packet of a byte takes less than 1 ns of 400 Gbps, and its ACK more than the link has.
+	fast := n.Links[0]
+	fast.BandwidthBps = 4e11
+	one := &Loads{Links: make([]LinkLoad, len(n.Links))}
+	one.Links[1] = LinkLoad{Flows: 1, Packets: 1, Bytes: 1}
+	if one.AvailableBps(&p, fast) != 4e10 {
+		t.Errorf("ACKs of a packet of a byte leave %d bps of 400 Gbps", one.AvailableBps(&p, fast))
+	}
 	// Both directions send for 40 µs of the link's 83,840 ns: ACKs of 60 bytes for 1,108.
 	l := smallLoads(n)
 	l.Links[1] = LinkLoad{Flows: 1, Packets: 100, Bytes: 100_000, BothNS: 40_000}
@@ -126,6 +134,13 @@ func TestLoadsOfChunks(t *testing.T) {
 		l.LastStartNS != 95 ||
 		l.Simultaneous || l.busiestBps != 1e9 || l.busiest.Bytes != 1000 {
 		t.Errorf("%+v, %v", l, err)
+	}
+	// Of links that take the same time, the first one counts.
+	same, err := ReadLoads(n, write(
+		linkLoad{4, 0, LinkLoad{1, 2000, 9, 1, 1, 0}}, linkLoad{6, 0, LinkLoad{1, 2000, 2, 1, 1, 0}},
+		linkLoad{2, 0, LinkLoad{1, 200, 5, 1, 1, 0}}).Read())
+	if err != nil || same.busiest.Packets != 5 || same.busiestBps != 1e9 {
+		t.Errorf("the busiest of links that take the same time is %+v, %v", same.busiest, err)
 	}
 	// Flows have a path if they leave a host: links 0, 2, 4 and 6 do. Packets count at each link.
 	flows, hops := l.Totals(n)
