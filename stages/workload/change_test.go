@@ -161,14 +161,17 @@ func TestCopiesOfMessagesKeepTheirConnection(t *testing.T) {
 	}
 }
 
-// changed returns the flows of a service after a change, between hosts of a small Clos network.
-func changed(t *testing.T, c workload.FlowChanges, rows ...workload.Row) ([]workload.Row, error) {
+// changed returns the flows of a service after a change, between hosts of a small Clos network, and the
+// number of notes.
+func changed(
+	t *testing.T, c workload.FlowChanges, rows ...workload.Row,
+) (flows []workload.Row, notes int, err error) {
 	t.Helper()
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))
 	out := &flowTable{T: t}
 	open := func() schema.Batches { return &batches{columns.RecordOf(schema.Flows, rows, rowOf)} }
-	_, err := workload.ChangeFlows(t.Context(), n, c, 7, open, out)
-	return out.Rows, err
+	all, err := workload.ChangeFlows(t.Context(), n, c, 7, open, out)
+	return out.Rows, len(all), err
 }
 
 // between returns flows of service "db", one for each pair of hosts.
@@ -188,29 +191,30 @@ func TestHostsOfAServiceThatMoves(t *testing.T) {
 		to    []int
 		pairs [][2]int32
 		want  [][2]int32
+		notes int // that hosts move to fewer ones
 	}{
 		"two racks to two": {
 			[]int{31, 5},
 			[][2]int32{{racks[0][2], racks[1][3]}, {racks[1][7], racks[0][7]}},
-			[][2]int32{{racks[31][2], racks[5][3]}, {racks[5][7], racks[31][7]}},
+			[][2]int32{{racks[31][2], racks[5][3]}, {racks[5][7], racks[31][7]}}, 0,
 		},
 		"three racks to two": {
 			[]int{5, 6},
 			[][2]int32{{racks[0][2], racks[1][3]}, {racks[1][4], racks[3][5]}},
-			[][2]int32{{racks[5][2], racks[6][3]}, {racks[6][4], racks[5][5]}},
+			[][2]int32{{racks[5][2], racks[6][3]}, {racks[6][4], racks[5][5]}}, 0,
 		},
 		"two racks to one": {
 			[]int{5},
 			[][2]int32{{racks[0][2], racks[1][2]}, {racks[1][7], racks[0][7]}, {racks[0][1], racks[1][4]}},
-			[][2]int32{{racks[5][2], racks[5][3]}, {racks[5][7], racks[5][0]}, {racks[5][1], racks[5][4]}},
+			[][2]int32{{racks[5][2], racks[5][3]}, {racks[5][7], racks[5][0]}, {racks[5][1], racks[5][4]}}, 1,
 		},
 	} {
 		other := workload.Row{ID: 90, Connection: 90, Src: racks[0][2], Dst: racks[1][2], SizeBytes: 1, StartNS: 90,
 			Labels: workload.Labels{Service: "web"}}
 		moved := workload.FlowChanges{Move: map[string][]int{"db": c.to}}
-		rows, err := changed(t, moved, append(between(c.pairs...), other)...)
-		if err != nil || len(rows) != len(c.pairs)+1 || rows[len(c.pairs)] != other {
-			t.Fatalf("%s: %+v, %v", name, rows, err)
+		rows, notes, err := changed(t, moved, append(between(c.pairs...), other)...)
+		if err != nil || len(rows) != len(c.pairs)+1 || rows[len(c.pairs)] != other || notes != c.notes {
+			t.Fatalf("%s: %+v, %d notes, %v", name, rows, notes, err)
 		}
 		for i, want := range c.want {
 			if rows[i].Src != want[0] || rows[i].Dst != want[1] {
@@ -229,7 +233,8 @@ func TestRanksOfAJobThatMoves(t *testing.T) {
 	}
 	move := func(pairs [][2]int32, to ...int) ([]workload.Row, error) {
 		c := workload.FlowChanges{Move: map[string][]int{"db": to}, Ranks: true}
-		return changed(t, c, between(pairs...)...)
+		rows, _, err := changed(t, c, between(pairs...)...)
+		return rows, err
 	}
 	rows, err := move(pairs, 9, 4)
 	if err != nil || len(rows) != 8 {
@@ -272,7 +277,7 @@ func TestChangesThatDoNotApply(t *testing.T) {
 		{scale("web"), `service "web" has no flows`},
 		{scale("*"), ""},
 	} {
-		_, err := changed(t, c.change, rows...)
+		_, _, err := changed(t, c.change, rows...)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want %q", c.change, err, c.want)
 		}
@@ -303,7 +308,7 @@ func TestIDsOfCopies(t *testing.T) {
 			row.StartNS = int64(i)
 			rows = append(rows, row)
 		}
-		rows, err := changed(t, c.change, rows...)
+		rows, _, err := changed(t, c.change, rows...)
 		var got []int64
 		for _, r := range rows {
 			got = append(got, r.ID)
@@ -313,8 +318,28 @@ func TestIDsOfCopies(t *testing.T) {
 			t.Errorf("copies of flows %v: ids %v, want %v; %v", c.ids, got, c.want, err)
 		}
 	}
-	rows, err := changed(t, workload.FlowChanges{Scale: map[string]float64{"*": 2}})
+	rows, _, err := changed(t, workload.FlowChanges{Scale: map[string]float64{"*": 2}})
 	if err != nil || len(rows) != 0 {
 		t.Errorf("copies of no flows: %v, %v", rows, err)
+	}
+}
+
+// A service can move to a rack of two hosts, but not to one of a single host: no host sends to itself.
+func TestSmallestRackThatAServiceMovesTo(t *testing.T) {
+	n := topologytest.Wire(t, 6, 3, [2]int32{0, 3}, [2]int32{1, 3}, [2]int32{2, 4}, [2]int32{3, 5},
+		[2]int32{4, 5})
+	racks := n.Racks()
+	if len(racks) != 2 || len(racks[0]) != 2 || len(racks[1]) != 1 {
+		t.Fatalf("racks %v", racks)
+	}
+	open := func() schema.Batches {
+		return &batches{columns.RecordOf(schema.Flows, between([2]int32{0, 2}, [2]int32{2, 1}), rowOf)}
+	}
+	for rack, want := range []bool{true, false} {
+		c := workload.FlowChanges{Move: map[string][]int{"db": {rack}}}
+		_, err := workload.ChangeFlows(t.Context(), n, c, 7, open, &flowTable{T: t})
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "racks of 1 hosts in all") {
+			t.Errorf("a move to rack %d: %v", rack, err)
+		}
 	}
 }
