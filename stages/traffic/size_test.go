@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"parsimon/stages/workload"
@@ -53,6 +54,60 @@ func TestFactoredSizes(t *testing.T) {
 		got := FactoredSize(c.bytes, c.factor)
 		if got != c.want {
 			t.Errorf("%d bytes times %v are %d, want %d", c.bytes, c.factor, got, c.want)
+		}
+	}
+}
+
+// The burst is the end of a rule. It is cut off at its last place, because a name of sizes may have the word.
+func TestCutBurst(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"messages:16KB:burst=8":        {"messages:16KB", ":burst=8"},
+		"messages:burst=8":             {"messages", ":burst=8"},
+		"messages:16KB":                {"messages:16KB", ""},
+		"messages:burst=2:burst=8":     {"messages:burst=2", ":burst=8"},
+		"messages:16KB:burst=8:closed": {"messages:16KB", ":burst=8:closed"},
+		":burst=8":                     {"", ":burst=8"},
+	} {
+		before, burst := CutBurst(text)
+		if before != want[0] || burst != want[1] {
+			t.Errorf("%s is %q and %q, want %q", text, before, burst, want)
+		}
+	}
+}
+
+// A rule names the sizes of its messages by their digest, so that another distribution of the same name is
+// another rule. A cache would otherwise return flows of other sizes.
+func TestCanonicalRules(t *testing.T) {
+	digest := func(sizes *workload.SizeCDF) string { return fmt.Sprint("mean ", sizes.Mean()) }
+	for text, want := range map[string]string{
+		"messages:16KB:burst=8:closed": "messages:mean 16000:burst=8:closed", "messages:5": "messages:mean 5",
+		"messages:burst=2": "messages:burst=2", "messages:burst=1": "messages", "bulk": "bulk", "paced": "paced",
+	} {
+		r, err := ParseRule(text, nil)
+		if err != nil || r.Canonical(digest) != want {
+			t.Errorf("%s: %q, want %q; %v", text, r.Canonical(digest), want, err)
+		}
+	}
+}
+
+// A size is assumed if no rule of the service, or of all others, states it. Messages wait for others if one
+// rule says so.
+func TestWhatRulesState(t *testing.T) {
+	for _, c := range []struct {
+		rules          []string
+		assumes, waits bool
+	}{
+		{nil, true, false},
+		{[]string{"web=messages"}, true, false},
+		{[]string{"web=messages:1KB", "*=messages"}, false, false},
+		{[]string{"*=messages:1KB"}, false, false},
+		{[]string{"db=messages:1KB:closed"}, true, true},
+		{[]string{"web=paced"}, false, false},
+		{[]string{"*=bulk", "db=messages:closed"}, false, true},
+	} {
+		rules := rulesOf(t, c.rules...)
+		if rules.Assumes("web") != c.assumes || rules.Waits() != c.waits {
+			t.Errorf("%q: a size is assumed %v, messages wait %v", c.rules, rules.Assumes("web"), rules.Waits())
 		}
 	}
 }
