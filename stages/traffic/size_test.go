@@ -91,7 +91,7 @@ func TestCanonicalRules(t *testing.T) {
 }
 
 // A size is assumed if no rule of the service, or of all others, states it. Messages wait for others if one
-// rule says so.
+// rule is closed.
 func TestWhatRulesState(t *testing.T) {
 	for _, c := range []struct {
 		rules          []string
