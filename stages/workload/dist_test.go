@@ -123,9 +123,16 @@ func TestSizeCDFRefuses(t *testing.T) {
 		"10 101":               "0 to 100",
 		"10 NaN":               "0 to 100",
 		"-4 100":               "bytes must be",
+		"17592186044417 100":   "point 1 (17592186044417 bytes, 100%): bytes must be 0 to 17592186044416",
+		"10 50\n15 -1":         "point 2 (15 bytes, -1%): percent must be 0 to 100",
 	} {
 		if _, err := workload.ParseSizeCDF("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+	for _, text := range []string{"17592186044416 100", "0 0\n1 100", "5 0\n5 100", "5 50\n5 100\n9 100 # end"} {
+		if _, err := workload.ParseSizeCDF("x", []byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 	if _, err := workload.ReadSizeCDF("nowhere"); !errors.Is(err, fs.ErrNotExist) {

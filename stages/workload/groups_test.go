@@ -63,6 +63,10 @@ func TestPairsAndTwins(t *testing.T) {
 			}
 		}
 	}
+	first := int32(14) // 7→8, before 8→9, which carries as much
+	if plan.MaxLink != first || plan.LinkLoad[first] != plan.LinkLoad[first+2] || plan.MaxLoad != 0.5 {
+		t.Errorf("the link with the highest load is %d of %v", plan.MaxLink, plan.LinkLoad)
+	}
 	type drawn struct {
 		forth       bool
 		size, start int64
@@ -218,5 +222,26 @@ func TestTrafficWithinRacks(t *testing.T) {
 	}
 	if len(pairs) != 2 {
 		t.Errorf("two hosts send in %d of 2 directions", len(pairs))
+	}
+}
+
+// A flow starts before 2^62 ns. A service that is so slow is refused, because later times would overflow.
+func TestSlowestService(t *testing.T) {
+	n := parkingLot(t)
+	r := topologytest.MustRouter(t, n, 1)
+	s := pairService(t, "main", "", [2]int32{0, 6})
+	s.Poisson = false // with a sigma of 0, all gaps are equal
+	w := &workload.Workload{MaxLoad: 1e-6, Flows: 1, Services: []workload.Service{s}}
+	plan, err := workload.NewPlan(r, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for startNS, want := range map[float64]bool{4.5e18: true, 4.7e18: false, 9e18: false} {
+		w.MaxLoad = 1e-6 * (1e9 / startNS) / plan.ServiceFlowsPerSecond[0]
+		out := &flowTable{T: t}
+		_, err := workload.Generate(t.Context(), r, w, 1, out)
+		if (err == nil) != want || want && math.Abs(float64(out.Start[0])/startNS-1) > 1e-6 {
+			t.Errorf("a start after %g ns: %v, %v", startNS, out.Start, err)
+		}
 	}
 }
