@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel/network"
@@ -153,14 +155,43 @@ func TestFlowsThatAreLeft(t *testing.T) {
 func dependencies(t *testing.T, rows ...dependency) func() schema.Batches {
 	t.Helper()
 	var m tables.Memory
-	rec := columns.RecordOf(schema.Dependencies, rows, func(d dependency) columns.Row {
-		return columns.Row{"flow_row": d.Row, "flow_id": d.Row, "after_row": d.After, "after_flow_id": d.After,
-			"delay_ns": d.Delay}
-	})
-	if err := m.Write(rec); err != nil {
+	if err := m.Write(dependencyRecord(rows)); err != nil {
 		t.Fatal(err)
 	}
 	return m.Read
+}
+
+// dependencyRecord returns a batch of table dependencies.
+func dependencyRecord(rows []dependency) arrow.Record {
+	return columns.RecordOf(schema.Dependencies, rows, func(d dependency) columns.Row {
+		return columns.Row{"flow_row": d.Row, "flow_id": d.Row, "after_row": d.After, "after_flow_id": d.After,
+			"delay_ns": d.Delay}
+	})
+}
+
+// Each flow gets the rows of its dependencies, from batches that end anywhere. If rows were lost, a flow would
+// start before the flows that it waits for.
+func TestDependenciesInBatches(t *testing.T) {
+	rows := []dependency{{1, 0, 5}, {3, 0, 6}, {3, 2, 7}, {4, 1, 8}, {4, 3, 9}}
+	for first := 1; first < len(rows); first++ {
+		m := &tables.Memory{Records: []arrow.Record{
+			dependencyRecord(rows[:first]), dependencyRecord(rows[first:]),
+		}}
+		d, err := newDependencies(m.Read, 6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c network.Flows
+		for row := range int64(6) {
+			if err := d.add(&c, row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(c.After, []int64{0, 0, 2, 1, 3}) || !slices.Equal(c.DelayNS, []int64{5, 6, 7, 8, 9}) ||
+			!slices.Equal(c.AfterEnds, []int32{0, 1, 1, 3, 5, 5}) || c.KeepRow != 0 || c.HeldBy != 0 {
+			t.Errorf("a first batch of %d rows: %+v", first, c)
+		}
+	}
 }
 
 // A flow that waits for others starts when the last of them has finished and its own delay has passed. A

@@ -314,8 +314,7 @@ func TestDefaultRoute(t *testing.T) {
 	n := twoLeaves(t)
 	leaf1 := `{"10.0.1.0/24":[{"selected":true,"nexthops":[{"fib":true,"directlyConnected":true,
   "interfaceName":"Vlan100","active":true}]}],
- "0.0.0.0/0":[{"selected":true,"nexthops":[{"fib":true,"ip":"10.1.1.1","interfaceName":"Ethernet48",
-  "active":true}]}]}`
+ "0.0.0.0/0":[{"selected":true,"nexthops":[{"fib":true,"ip":"10.1.1.1","active":true}]}]}`
 	r := fibRouter(t, n, mustReadFIB(t, n, routeFiles(t, map[string]string{"leaf1.json": leaf1})))
 	path, err := r.Path(1, 0, 2, nil)
 	if err != nil || len(path) != 4 || n.Links[path[1]].Dst != 6 {

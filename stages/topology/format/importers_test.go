@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/schema/tree"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
@@ -518,5 +519,26 @@ func TestLLDPDescriptionsDoNotBeatPortIDs(t *testing.T) {
 	wantFaults(t, l)
 	if l.Cables != 2 || bandwidth(t, l, "leaf1:spine1") != 100e9 {
 		t.Errorf("%d cables, %d bps; want 2 and 100 Gbps", l.Cables, bandwidth(t, l, "leaf1:spine1"))
+	}
+}
+
+// PFC is enabled for priorities from 0 to 7. Another number is a fault of the file, and no priority.
+func TestPrioritiesOfPFC(t *testing.T) {
+	for text, want := range map[string][]int{"0,7": {0, 7}, "3, 4": {3, 4}, "": nil, "8": nil, "3,-1": nil,
+		"3,": nil} {
+		f, err := tree.JSON("x.json", []byte(`"`+text+`"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := draftOf(func(*draft) {}, nil, "x.json")
+		var s SwitchSettings
+		got := d.pfcPriorities(&s, "Ethernet0", f)
+		faults := 0
+		if want == nil && text != "" {
+			faults = 1
+		}
+		if !slices.Equal(got, want) || len(d.Faults) != faults || len(s.Taken) != min(1, len(want)) {
+			t.Errorf("%q: priorities %v, want %v; %v, %+v", text, got, want, d.Faults, s.Taken)
+		}
 	}
 }

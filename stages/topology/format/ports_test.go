@@ -47,14 +47,24 @@ func TestPortSpeedsOfVendors(t *testing.T) {
 		"GigabitEthernet1/0/1": 1, "Ten-GigabitEthernet1/0/1": 10, "XGE1/0/1": 10, "FortyGigE1/0/1": 40,
 		"FGE1/0/1":         40,
 		"HundredGigE1/0/1": 100, "HGE1/0/1": 100, "Twenty-FiveGigE1/0/1": 25, "WGE1/0/1": 25,
-		"FourHundredGigE1/0/1": 400,
-		"GE1/0/1":              1, "10GE1/0/1": 10, "25GE1/0/1": 25, "40GE1/0/1": 40, "100GE1/0/1": 100,
+		"FourHundredGigE1/0/1": 400, "FiveGigabitEthernet1/0/1": 5, "FiftyGigE1/0/1": 50,
+		"GE1/0/1": 1, "10GE1/0/1": 10, "25GE1/0/1": 25, "40GE1/0/1": 40, "100GE1/0/1": 100,
 		"400GE1/0/1":            400,
 		"XGigabitEthernet0/0/1": 10, "Ethernet1": 0, "swp1": 0, "eth0": 0, "Eth-Trunk1": 0, "ens1f0": 0,
 	} {
 		got := portSpeed(name)
 		if got != gbps*1e9 {
 			t.Errorf("%s: %d bps, want %d Gbps", name, got, gbps)
+		}
+	}
+}
+
+// Speeds below 1 Gbps, and of 2.5 Gbps, are known by name, too.
+func TestPortSpeedsThatAreNoGigabits(t *testing.T) {
+	for name, bps := range map[string]int64{"FastEthernet0/1": 100e6, "TwoGigabitEthernet1/0/1": 2.5e9} {
+		got := portSpeed(name)
+		if got != bps {
+			t.Errorf("%s: %d bps, want %d", name, got, bps)
 		}
 	}
 }
