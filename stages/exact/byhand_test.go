@@ -169,8 +169,8 @@ func dependencyRecord(rows []dependency) arrow.Record {
 	})
 }
 
-// Each flow gets the rows of its dependencies, from batches that end anywhere. If rows were lost, a flow would
-// start before the flows that it waits for.
+// Each flow gets the rows of its dependencies, from batches that end anywhere. If rows were lost, a flow
+// would start before the flows that it waits for.
 func TestDependenciesInBatches(t *testing.T) {
 	rows := []dependency{{1, 0, 5}, {3, 0, 6}, {3, 2, 7}, {4, 1, 8}, {4, 3, 9}}
 	for first := 1; first < len(rows); first++ {

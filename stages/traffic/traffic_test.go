@@ -521,8 +521,9 @@ func TestParseRule(t *testing.T) {
 		"bulk": "bulk", "messages:cache": "messages:cache",
 		"messages:16KB:burst=8": "messages:16000:burst=8", "messages:burst=2": "messages:burst=2",
 		"messages:burst=1": "messages", "messages:burst=1000000": "messages:burst=1000000",
-		"messages:cache:burst=3": "messages:cache:burst=3",
-		"messages:closed":        "messages:closed", "messages:16KB:burst=8:closed": "messages:16000:burst=8:closed",
+		"messages:cache:burst=3":       "messages:cache:burst=3",
+		"messages:closed":              "messages:closed",
+		"messages:16KB:burst=8:closed": "messages:16000:burst=8:closed",
 	} {
 		r, err := ParseRule(text, named)
 		if err != nil || r.Text != want {
