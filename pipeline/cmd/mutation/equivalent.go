@@ -95,7 +95,7 @@ var equivalents = []equivalent{
 		"(i + 1/2) / n is neither a third, two thirds nor 1"},
 	{"stages/workload/workload.go", "if s.clockNS >= 1<<62 {", ">=", "two such numbers are never equal"},
 	{"stages/topology/format/cabling.go",
-		"if r.header(cablingNamespace) == \"\" || len(r.rows) == 0 {", "0", "a single row is of one namespace"},
+		"if r.header(cablingNamespace) == \"\" || len(r.rows) == 0 {", "0", "a single row has one namespace"},
 	{"stages/exact/links.go", "if deepest > 0 {", "0", "a queue has no byte or a packet"},
 	{"stages/topology/router.go", "h.only = -1", "1", "any number below 0 is none"},
 	{"stages/topology/network.go", "if top < 4*len(nodes)+1<<16 {", "",
