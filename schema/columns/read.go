@@ -141,10 +141,9 @@ func set[V any](f fieldOf, from int, value func(i int) V) {
 	}
 }
 
-// writeRows is the number of rows in one batch. Their columns are still in the second-level cache of the
-// processor when the sink reads them. Readers of temporary tables read whole batches, and a batch with rows
-// of several ranges of links or flows is read once for each range.
-const writeRows = 4_096
+// writeRows is the number of rows in one batch. The rows and their columns are still in the second-level
+// cache of the processor when the sink reads them.
+const writeRows = 2_048
 
 // A Table writes rows of a large table; for small tables see RecordOf. A row is a struct of type T with a
 // field for each column, tagged with its name:

@@ -9,11 +9,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/rng"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
@@ -44,17 +44,23 @@ const (
 // contributes to each flow. It reuses its memory and must not be used by several goroutines at a time.
 type Bucketer struct {
 	model  *step.Model
+	draws  rng.Stream // of all draws
 	sorter tables.Sorter
 
-	rows                  []tables.ContributionRow // of all hops; their delays are drawn
-	flowID, size, delayNS []int64                  // of the same hops
-	normalized            []float64                // packet-normalized delays, ascending within each bucket
-	buckets               []bucketRow              // their Delays are slices of normalized
+	rows         []tables.ContributionRow // of all hops; their delays are drawn
+	flowID, size []int64                  // of the same hops
+	normalized   []float64                // packet-normalized delays, ascending within each bucket
+	buckets      []bucketRow              // their Delays are slices of normalized
+
+	// Of the flows of the current link, in the order of their sizes:
+	sizes   []int64
+	packets []float64
+	delays  delaySorter
 }
 
 // NewBucketer returns a bucketer. The draws depend on the model's seed.
 func NewBucketer(m *step.Model) *Bucketer {
-	return &Bucketer{model: m}
+	return &Bucketer{model: m, draws: rng.New(m.Seed, rng.Bucket)}
 }
 
 // Bucket reads table hop_delays of some links, which must be sorted by link. It writes table delay_buckets by
@@ -95,7 +101,6 @@ func (b *Bucketer) read(in schema.Batches) error {
 	b.rows = b.rows[:0]
 	b.flowID = b.flowID[:0]
 	b.size = b.size[:0]
-	b.delayNS = b.delayNS[:0]
 	return columns.Each(in, func(r *tables.HopDelay) error {
 		if r.FCTNS < r.IdealNS {
 			return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
@@ -103,7 +108,6 @@ func (b *Bucketer) read(in schema.Batches) error {
 		}
 		b.flowID = append(b.flowID, r.FlowID)
 		b.size = append(b.size, r.SizeBytes)
-		b.delayNS = append(b.delayNS, r.FCTNS-r.IdealNS)
 		b.add(&r.FlowAtHop).CaseDelayNS = r.FCTNS - r.IdealNS
 		return nil
 	})
@@ -119,28 +123,24 @@ func (b *Bucketer) add(at *tables.FlowAtHop) *tables.ContributionRow {
 
 // bucketLink divides the rows [from, to), all of one link, into buckets and draws their contributions.
 func (b *Bucketer) bucketLink(from, to int) {
-	size := b.size[from:to]
-	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
-	start := len(b.normalized)
-	for _, i := range order {
-		b.normalized = append(b.normalized,
-			float64(b.delayNS[from+int(i)])/float64(b.model.Params.Packets(size[i])))
-	}
-	normalized := b.normalized[start:]
-	sizeAt := func(i int) int64 { return size[order[i]] }
+	order := b.sortBySize(from, to)
+	rows := b.rows[from:to]
+	normalized := b.normalized[len(b.normalized)-len(order):]
 	least := int64(0)
 	for first, n := 0, int32(0); first < len(order); n++ {
-		end := first + bucketEnd(len(order)-first, least, func(i int) int64 { return sizeAt(first + i) })
+		sizes := b.sizes[first:]
+		sizes = sizes[:bucketEnd(sizes, least)]
+		end := first + len(sizes)
 		delays := normalized[first:end]
 		bucket := bucketRow{
-			LinkID: b.rows[from].LinkID, Bucket: n, N: int64(len(delays)), Delays: delays,
-			SizeMinBytes: sizeAt(first), SizeMaxBytes: sizeAt(end - 1),
+			LinkID: rows[0].LinkID, Bucket: n, N: int64(len(delays)), Delays: delays,
+			SizeMinBytes: sizes[0], SizeMaxBytes: sizes[len(sizes)-1],
 		}
-		bucket.compareHalves(delays, func(i int) int64 { return sizeAt(first + i) })
-		slices.Sort(delays)
-		for _, i := range order[first:end] {
-			row := from + int(i)
-			b.rows[row].DelayNS = b.drawDelay(b.flowID[row], b.rows[row].Hop, b.size[row], delays)
+		bucket.compareHalves(delays, sizes)
+		b.delays.sort(delays)
+		for k := first; k < end; k++ {
+			row := &rows[order[k]]
+			row.DelayNS = b.draw(b.flowID[from+int(order[k])], row.Hop, delays) * b.packets[k]
 		}
 		b.buckets = append(b.buckets, bucket)
 		least = bucket.SizeMaxBytes + 1
@@ -148,11 +148,28 @@ func (b *Bucketer) bucketLink(from, to int) {
 	}
 }
 
-// compareHalves computes the mean delays of the small and the large flows of a bucket. delays are in the
-// order of size. Large flows are larger than the geometric mean of the smallest and the largest flow.
-func (r *bucketRow) compareHalves(delays []float64, size func(i int) int64) {
+// sortBySize returns the numbers of the rows [from, to), counted from there, in the order of the sizes of
+// their flows. It sets sizes and packets, and appends the packet-normalized delays to normalized, in this
+// order.
+func (b *Bucketer) sortBySize(from, to int) []int32 {
+	size := b.size[from:to]
+	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
+	b.sizes = columns.Resize(b.sizes, len(order))
+	b.packets = columns.Resize(b.packets, len(order))
+	b.normalized = columns.Grow(b.normalized, len(order))
+	for k, i := range order {
+		b.sizes[k] = size[i]
+		b.packets[k] = float64(b.model.Params.Packets(size[i]))
+		b.normalized = append(b.normalized, float64(b.rows[from+int(i)].CaseDelayNS)/b.packets[k])
+	}
+	return order
+}
+
+// compareHalves computes the mean delays of the small and the large flows of a bucket, whose sizes are in
+// order. Large flows are larger than the geometric mean of the smallest and the largest flow.
+func (r *bucketRow) compareHalves(delays []float64, sizes []int64) {
 	middle := math.Sqrt(float64(r.SizeMinBytes) * float64(r.SizeMaxBytes))
-	small := sort.Search(len(delays), func(i int) bool { return float64(size(i)) > middle })
+	small := sort.Search(len(delays), func(i int) bool { return float64(sizes[i]) > middle })
 	r.LargeN = int64(len(delays) - small)
 	r.SmallDelay = mean(delays[:small])
 	r.LargeDelay = mean(delays[small:])
@@ -167,7 +184,7 @@ func mean(values []float64) float64 {
 	return sum / float64(max(1, len(values)))
 }
 
-// bucketEnd returns how many of the n remaining flows, in order of size, belong to the next bucket: the
+// bucketEnd returns how many of the remaining flows, in order of size, belong to the next bucket: the
 // smallest number that satisfies both constraints. Flows of equal size share a bucket. The last bucket
 // contains all remaining flows.
 //
@@ -175,11 +192,11 @@ func mean(values []float64) float64 {
 // previous bucket, or 0. The spread counts from there, because buckets are contiguous. If it counted from the
 // smallest flow of the bucket, flows of a few distinct sizes would never fill one: 10 KB and 400 KB would
 // share a bucket. datasets/PAPER.md compares both readings.
-func bucketEnd(n int, least int64, size func(i int) int64) int {
-	for end := bucketMin; end < n; end++ {
-		if size(end-1) >= bucketSpread*least && size(end) != size(end-1) {
+func bucketEnd(sizes []int64, least int64) int {
+	for end := bucketMin; end < len(sizes); end++ {
+		if sizes[end-1] >= bucketSpread*least && sizes[end] != sizes[end-1] {
 			return end
 		}
 	}
-	return n
+	return len(sizes)
 }

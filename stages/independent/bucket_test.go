@@ -30,7 +30,7 @@ func TestBucketRules(t *testing.T) {
 		slices.Sort(sizes)
 		least := int64(0)
 		for first := 0; first < n; {
-			end := first + bucketEnd(n-first, least, func(i int) int64 { return sizes[first+i] })
+			end := first + bucketEnd(sizes[first:], least)
 			if end < n {
 				if end-first < bucketMin || sizes[end-1] < bucketSpread*least {
 					t.Fatalf("trial %d: bucket %d..%d of %d is too small", trial, first, end, n)
@@ -74,7 +74,7 @@ func TestFewSizesHaveBucketsOfTheirOwn(t *testing.T) {
 		var got []int
 		least := int64(0)
 		for rest := sizes; len(rest) > 0; {
-			end := bucketEnd(len(rest), least, func(i int) int64 { return rest[i] })
+			end := bucketEnd(rest, least)
 			got = append(got, end)
 			least = rest[end-1] + 1
 			rest = rest[end:]

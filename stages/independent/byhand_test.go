@@ -36,7 +36,7 @@ func TestEdgesOfABucket(t *testing.T) {
 		{sizes([2]int64{1, 10}, [2]int64{98, 20}, [2]int64{1, 21}, [2]int64{1, 22}), 100},
 		{sizes([2]int64{1, 10}), 1},
 	} {
-		got := bucketEnd(len(c.sizes), c.sizes[0], func(i int) int64 { return c.sizes[i] })
+		got := bucketEnd(c.sizes, c.sizes[0])
 		if got != c.want {
 			t.Errorf("%d flows: the bucket has %d, want %d", len(c.sizes), got, c.want)
 		}

@@ -9,15 +9,15 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/stages/rng"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
 
-// drawDelay draws the delay of a flow at a hop, in ns. delays are the sorted delays per packet of its bucket.
-func (b *Bucketer) drawDelay(flowID int64, hop int16, sizeBytes int64, delays []float64) float64 {
-	draw := rng.New(b.model.Seed, rng.Bucket, uint64(flowID), uint64(hop))
-	return delays[draw.IntN(len(delays))] * float64(b.model.Params.Packets(sizeBytes))
+// draw draws the delay per packet of a flow at a hop, in ns. delays are the sorted delays per packet of its
+// bucket.
+func (b *Bucketer) draw(flowID int64, hop int16, delays []float64) float64 {
+	draw := b.draws.Substream(uint64(flowID), uint64(hop))
+	return delays[draw.IntN(len(delays))]
 }
 
 type drawBucket struct {
@@ -63,7 +63,8 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 				of[r.LinkID])
 		}
 		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
-		b.add(r).DelayNS = b.drawDelay(r.FlowID, r.Hop, r.SizeBytes, buckets[at].Delays)
+		drawn := b.draw(r.FlowID, r.Hop, buckets[at].Delays)
+		b.add(r).DelayNS = drawn * float64(b.model.Params.Packets(r.SizeBytes))
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {
@@ -74,8 +75,7 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 
 func (b *Bucketer) writeByFlow(out schema.Sink) error {
 	places := b.sorter.ByFlow(len(b.rows), func(i int) (int64, int16) {
-		return b.rows[i].FlowRow,
-			b.rows[i].Hop
+		return b.rows[i].FlowRow, b.rows[i].Hop
 	})
 	return tables.HopContributions.WriteOrdered(out, b.rows, places, nil)
 }

@@ -69,11 +69,16 @@ func MixString(key uint64, name string) uint64 {
 
 // New returns the stream of a seed, a purpose and ids. The order of ids matters.
 func New(seed uint64, kind Kind, ids ...uint64) Stream {
-	key := MixKey(MixKey(0, seed), uint64(kind))
+	return Stream{MixKey(MixKey(0, seed), uint64(kind))}.Substream(ids...)
+}
+
+// Substream returns the stream of ids below a stream that was not used: New(seed, kind, a, b) is
+// New(seed, kind, a).Substream(b).
+func (s Stream) Substream(ids ...uint64) Stream {
 	for _, id := range ids {
-		key = MixKey(key, id)
+		s.state = MixKey(s.state, id)
 	}
-	return Stream{key}
+	return s
 }
 
 // Uint64 returns 64 random bits.

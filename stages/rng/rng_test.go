@@ -60,3 +60,16 @@ func TestStreamDistributions(t *testing.T) {
 		rngtest.ChiSquare(t, name, counts, n)
 	}
 }
+
+// A substream is the stream of all ids. Otherwise estimates would depend on which ids a caller knows in
+// advance.
+func TestSubstreamIsTheStreamOfAllIDs(t *testing.T) {
+	whole := New(7, Bucket, 11, 13)
+	for _, part := range []Stream{
+		New(7, Bucket).Substream(11, 13), New(7, Bucket, 11).Substream(13), New(7, Bucket, 11, 13).Substream(),
+	} {
+		if part != whole {
+			t.Errorf("stream %v, want %v", part, whole)
+		}
+	}
+}

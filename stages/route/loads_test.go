@@ -228,10 +228,6 @@ func TestRoundTripOfAPath(t *testing.T) {
 			t.Errorf("%v: %d ns, want %d", path, got, want)
 		}
 	}
-	got := betweenPS([]int64{1000, 1000, 1000}, 2)
-	if got != math.MaxInt32 {
-		t.Errorf("a slow link: %d ps", got)
-	}
 }
 
 // A flow of more packets than a simulation can number is refused, but its load is known.

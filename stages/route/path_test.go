@@ -1,9 +1,21 @@
 package route
 
 import (
-	"slices"
+	"math"
 	"testing"
 )
+
+// hopsOf returns the hops of a path over links with these bandwidths.
+func hopsOf(bps []int64) []chunkHop {
+	c := &chunk{flows: make([]chunkFlow, 1), counts: make([]int32, len(bps))}
+	var path []int32
+	for id, b := range bps {
+		c.links = append(c.links, chunkLink{bps: b, bytePS: 8e12 / float64(b)})
+		path = append(path, int32(id))
+	}
+	c.addHops(path)
+	return c.hops
+}
 
 // The slowest links of a path matter if both the source and the target are faster.
 func TestSlowestLinks(t *testing.T) {
@@ -26,17 +38,54 @@ func TestSlowestLinks(t *testing.T) {
 		{[]int64{100, 25, 10, 40, 25, 100}, 3, 10, 25, 1120},
 		{[]int64{100, 25, 10, 40, 25, 100}, 4, 10, 0, 1320},
 	} {
-		up, down := slowestLinks(c.bps, c.hop)
-		if up != c.upstream || down != c.downstream {
-			t.Errorf("%v, hop %d: %d and %d, want %d and %d", c.bps, c.hop, up, down, c.upstream, c.downstream)
+		var bps []int64
+		for _, gbps := range c.bps {
+			bps = append(bps, gbps*1e9)
 		}
-		bps := slices.Clone(c.bps)
-		for h := range bps {
-			bps[h] *= 1e9
-		}
-		got := betweenPS(bps, c.hop)
-		if got != c.between {
-			t.Errorf("%v, hop %d: %d ps between, want %d", c.bps, c.hop, got, c.between)
+		got := hopsOf(bps)[c.hop]
+		if got.upBps != c.upstream*1e9 || got.downBps != c.downstream*1e9 || got.betweenPS != c.between {
+			t.Errorf("%v, hop %d: %+v, want %d, %d and %d", c.bps, c.hop, got, c.upstream, c.downstream, c.between)
 		}
 	}
+	got := hopsOf([]int64{1000, 1000, 1000})[2].betweenPS
+	if got != math.MaxInt32 {
+		t.Errorf("a slow link: %d ps", got)
+	}
+}
+
+// slowestLinks returns the bandwidths of the slowest link before a hop and of the slowest one behind it, or
+// 0 if they do not matter, by their definition. bps has the bandwidths of the links of the path.
+func slowestLinks(bps []int64, hop int) (upstream, downstream int64) {
+	if hop == 0 {
+		slowest := SlowestHop(bps)
+		if slowest > 0 {
+			downstream = bps[slowest]
+		}
+		return 0, downstream
+	}
+	return slower(bps[1:hop], bps[0]), slower(bps[hop+1:], bps[hop])
+}
+
+// slower returns the lowest of the bandwidths that are below a bandwidth, or 0.
+func slower(bps []int64, than int64) (slowest int64) {
+	for _, b := range bps {
+		if b < than {
+			than = b
+			slowest = b
+		}
+	}
+	return slowest
+}
+
+// betweenPS returns the transmission time of a byte, in ps, on the links between hop 0 and a hop, or for
+// hop 0 between it and the slowest hop.
+func betweenPS(bps []int64, hop int) int32 {
+	if hop == 0 {
+		hop = SlowestHop(bps)
+	}
+	ps := 0.0
+	for h := 1; h < hop; h++ {
+		ps += 8e12 / float64(bps[h])
+	}
+	return roundPS(ps)
 }

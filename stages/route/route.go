@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -95,49 +96,70 @@ type chunk struct {
 	simulated bool // flows will be simulated, so they must not be too large
 	stats     Stats
 
-	links []chunkLink // by link id
-	flows []chunkFlow
-	hops  []chunkHop // flow by flow, in the order of the path
-	order []int32    // indexes of hops, by link and flow
+	links  []chunkLink // by link id
+	loads  []LinkLoad  // by link id
+	counts []int32     // by link id: hops
+	sentNS []int64     // by link id: when it has sent all flows so far (SimultaneousAcks)
+	flows  []chunkFlow
+	hops   []chunkHop // flow by flow, in the order of the path
+	order  []int32    // indexes of hops, by link and flow
 
-	path       []int32     // of the current flow
-	bps        []int64     // bandwidths of its links
-	batchHops  []chunkHop  // of a batch that is written
-	batchFlows []chunkFlow // by hop of the batch
-	out        []tables.Hop
+	path []int32  // of the current flow
+	out  []hopRow // of a batch that is written
 }
 
-// A chunkLink is a link with the load by the chunk's flows.
+// A chunkLink has what routing needs of a link.
 type chunkLink struct {
 	delayNS int64
-	// Transmission times of a full packet, and of its ACK on the reverse link.
-	sendNS int64
-	bps    int64
-	load   LinkLoad
-	sentNS int64 // when it has sent all flows so far, if it does nothing else
+	sendNS  int64 // of a full packet, and of its ACK on the reverse link
+	bps     int64
+	bytePS  float64 // transmission time of a byte
 }
 
 type chunkFlow struct {
-	Flow
-	pathDelayNS, pathSendNS int64
-	firstLink               int32 // -1: no path
-	hops                    int16
+	id          int64 `col:"flow_id"`
+	sizeBytes   int64 `col:"size_bytes"`
+	startNS     int64 `col:"start_ns"`
+	pathDelayNS int64 `col:"path_delay_ns"`
+	pathSendNS  int64 `col:"path_send_ns"`
+	firstLink   int32 `col:"first_link"`
+	packets     int32
+	hops        int16 `col:"hops"`
 }
 
 type chunkHop struct {
-	delayToNS      int64 // propagation before the link
-	upBps, downBps int64 // see slowestLinks
-	betweenPS      int32 // see betweenPS
-	flow, link     int32
-	hop            int16
+	delayToNS int64 `col:"delay_to_link_ns"` // propagation before the link
+	// See simkernel.Case.
+	upBps     int64 `col:"upstream_bps"`
+	downBps   int64 `col:"downstream_bps"`
+	betweenPS int32 `col:"between_ps"`
+	link      int32 `col:"link_id"`
+	flow      int32
+	hop       int16 `col:"hop"`
 }
+
+// A hopRow is a row of table hops.
+type hopRow struct {
+	flowRow int64 `col:"flow_row"`
+	chunkHop
+	chunkFlow
+}
+
+var hopTable = columns.TableOf[hopRow](schema.Hops)
 
 func (c *chunk) reset(n *topology.Network, p *simkernel.Params) {
 	c.flows = c.flows[:0]
 	c.hops = c.hops[:0]
+	c.loads = columns.Resize(c.loads, len(n.Links))
+	c.counts = columns.Resize(c.counts, len(n.Links))
+	c.sentNS = columns.Resize(c.sentNS, len(n.Links))
+	clear(c.loads)
+	clear(c.counts)
+	clear(c.sentNS)
 	c.links = columns.Resize(c.links, len(n.Links))
 	for id, l := range n.Links {
-		c.links[id] = chunkLink{delayNS: l.DelayNS, sendNS: sendAndAckNS(p, n, l), bps: l.BandwidthBps}
+		c.links[id] = chunkLink{delayNS: l.DelayNS, sendNS: sendAndAckNS(p, n, l), bps: l.BandwidthBps,
+			bytePS: 8e12 / float64(l.BandwidthBps)}
 	}
 }
 
@@ -151,20 +173,19 @@ func sendAndAckNS(p *simkernel.Params, n *topology.Network, l topology.Link) int
 // add adds a flow with its path.
 func (c *chunk) add(of *Flow) error {
 	p := &c.model.Params
-	f := chunkFlow{Flow: *of, firstLink: -1}
-	if ComputeStep(f.Src, f.Dst, f.SizeBytes) {
-		c.flows = append(c.flows, f)
+	if ComputeStep(of.Src, of.Dst, of.SizeBytes) {
+		c.flows = append(c.flows, chunkFlow{})
 		return nil
 	}
-	if f.SizeBytes < 1 {
-		return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", f.ID, f.SizeBytes)
+	if of.SizeBytes < 1 {
+		return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", of.ID, of.SizeBytes)
 	}
-	packets := p.Packets(f.SizeBytes)
+	packets := p.Packets(of.SizeBytes)
 	if c.simulated && packets > simkernel.MaxPackets {
 		return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of "+
-			"one flow: leave it out, or divide it", f.ID, f.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
+			"one flow: leave it out, or divide it", of.ID, of.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
 	}
-	path, err := c.model.Router.Path(f.Connection, f.Src, f.Dst, c.path[:0])
+	path, err := c.model.Router.Path(of.Connection, of.Src, of.Dst, c.path[:0])
 	c.path = path
 	if err != nil {
 		if c.model.Unreachable == step.RefuseUnreachable || !IsUnreachable(err) {
@@ -172,63 +193,93 @@ func (c *chunk) add(of *Flow) error {
 		}
 		c.stats.Unreachable++
 	}
-	c.load(&f, path, packets)
-	if c.simulated {
+	if !c.simulated || c.model.Acks == step.SimultaneousAcks {
+		c.addLoads(path, LinkLoad{1, of.SizeBytes, packets, of.StartNS, of.StartNS, 0})
+	}
+	c.flows = append(columns.Grow(c.flows, 1), chunkFlow{
+		id: of.ID, sizeBytes: of.SizeBytes, startNS: of.StartNS, packets: int32(packets), hops: int16(len(path)),
+	})
+	if c.simulated && len(path) > 0 {
 		c.addHops(path)
 	}
-	c.flows = append(columns.Grow(c.flows, 1), f)
 	c.stats.PacketHops += int64(len(path)) * packets
 	return nil
 }
 
-// addHops adds the hops of the next flow.
+// addHops adds the hops of the last flow.
+//
+// A link before or behind a hop matters if it is slower than the links that the case simulates, because
+// those already space a flow's packets (simkernel.Case). Before the hop, it is compared with the source.
+// Behind the hop, it is compared with the target. At hop 0, the slowest link matters even if it is as fast
+// as the source, because waits before it move packets together.
 func (c *chunk) addHops(path []int32) {
-	c.bps = c.bps[:0]
-	for _, id := range path {
-		c.bps = append(c.bps, c.links[id].bps)
-	}
+	f := &c.flows[len(c.flows)-1]
+	f.firstLink = path[0]
 	c.hops = columns.Grow(c.hops, len(path))
-	h := chunkHop{flow: int32(len(c.flows))}
+	first := len(c.hops)
+	h := chunkHop{flow: int32(len(c.flows) - 1)}
+	slowestBps := c.links[path[0]].bps // of the links so far
+	ps := 0.0                          // transmission time of a byte on the links behind hop 0
 	for hop, id := range path {
+		l := &c.links[id]
 		h.link = id
 		h.hop = int16(hop)
-		h.upBps, h.downBps = slowestLinks(c.bps, hop)
-		h.betweenPS = betweenPS(c.bps, hop)
+		h.betweenPS = roundPS(ps)
 		c.hops = append(c.hops, h)
-		h.delayToNS += c.links[id].delayNS
-	}
-}
-
-// load adds a flow to the loads of the links of its path.
-func (c *chunk) load(f *chunkFlow, path []int32, packets int64) {
-	f.hops = int16(len(path))
-	if len(path) > 0 {
-		f.firstLink = path[0]
-	}
-	for _, id := range path {
-		l := &c.links[id]
-		f.pathDelayNS += l.delayNS
+		c.counts[id]++
+		h.delayToNS += l.delayNS
 		f.pathSendNS += l.sendNS
-		load := LinkLoad{1, f.SizeBytes, packets, f.StartNS, f.StartNS, 0}
-		if c.model.Acks == step.SimultaneousAcks {
-			back := &c.links[topology.Reverse(id)]
-			beginNS := max(l.sentNS, f.StartNS)
-			l.sentNS = beginNS + int64(load.BusyNS(l.bps, &c.model.Params))
-			load.BothNS = max(0, min(l.sentNS, back.sentNS)-beginNS)
-			back.load.BothNS += load.BothNS
+		if hop > 0 {
+			ps += l.bytePS
 		}
-		l.load.add(load)
+		if l.bps < slowestBps {
+			slowestBps = l.bps
+			h.upBps = l.bps
+		}
+	}
+	f.pathDelayNS = h.delayToNS
+	hops := c.hops[first:]
+	slowest := 0 // the last hop with the lowest bandwidth behind hop 0
+	behindBps := int64(math.MaxInt64)
+	for hop := len(hops) - 1; hop > 0; hop-- {
+		bps := c.links[path[hop]].bps
+		if behindBps < bps {
+			hops[hop].downBps = behindBps
+			continue
+		}
+		if bps < behindBps {
+			slowest = hop
+		}
+		behindBps = bps
+	}
+	if slowest > 0 {
+		hops[0].downBps = behindBps
+		hops[0].betweenPS = hops[slowest].betweenPS
 	}
 }
 
-// sortByLink orders the hops by link with a counting sort: a link has as many hops as flows. The sort is
-// stable, so the hops of a link stay in the order of their flows.
+// addLoads adds the load by one flow to the links of its path.
+func (c *chunk) addLoads(path []int32, load LinkLoad) {
+	for _, id := range path {
+		if c.model.Acks == step.SimultaneousAcks {
+			back := topology.Reverse(id)
+			beginNS := max(c.sentNS[id], load.FirstStartNS)
+			c.sentNS[id] = beginNS + int64(load.BusyNS(c.links[id].bps, &c.model.Params))
+			load.BothNS = max(0, min(c.sentNS[id], c.sentNS[back])-beginNS)
+			c.loads[back].BothNS += load.BothNS
+		}
+		c.loads[id].add(load)
+	}
+}
+
+// sortByLink orders the hops by link with a counting sort. The sort is stable, so the hops of a link stay
+// in the order of their flows.
 func (c *chunk) sortByLink() {
-	next := make([]int32, len(c.links)) // by link: place of its next hop
+	next := c.counts // by link: place of its next hop
 	at := int32(0)
-	for id := range c.links {
+	for id, n := range c.counts {
 		next[id] = at
-		at += int32(c.links[id].load.Flows)
+		at += n
 	}
 	c.order = columns.Resize(c.order, len(c.hops))
 	for i := range c.hops {
@@ -244,37 +295,30 @@ func IsUnreachable(err error) bool {
 	return errors.As(err, &unreachable)
 }
 
+// writeHops writes the hops. It also adds the loads of links, because it has the flows of each link at
+// hand, unless they are known.
 func (c *chunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink) error {
-	for rows := range slices.Chunk(c.order, tables.SmallBatch) {
+	for order := range slices.Chunk(c.order, tables.SmallBatch) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.out = c.out[:0]
+		c.out = columns.Resize(c.out, len(order))
 		// Loops that do nothing else allow the processor to fetch many hops and flows at the same time.
-		c.batchHops = columns.Resize(c.batchHops, len(rows))
-		for k, i := range rows {
-			c.batchHops[k] = c.hops[i]
+		for k, i := range order {
+			c.out[k].chunkHop = c.hops[i]
 		}
-		c.batchFlows = columns.Resize(c.batchFlows, len(rows))
-		for k := range c.batchHops {
-			c.batchFlows[k] = c.flows[c.batchHops[k].flow]
+		for k := range c.out {
+			row := &c.out[k]
+			row.flowRow = firstRow + int64(row.flow)
+			row.chunkFlow = c.flows[row.flow]
 		}
-		for k := range c.batchHops {
-			h := &c.batchHops[k]
-			f := &c.batchFlows[k]
-			at := tables.FlowAtHop{
-				LinkID: h.link, FlowRow: firstRow + int64(h.flow), FlowID: f.ID, Hop: h.hop, Hops: f.hops,
-				SizeBytes: f.SizeBytes,
+		if c.model.Acks != step.SimultaneousAcks {
+			for k := range c.out {
+				r := &c.out[k]
+				c.loads[r.link].add(LinkLoad{1, r.sizeBytes, int64(r.packets), r.startNS, r.startNS, 0})
 			}
-			c.out = append(c.out, tables.Hop{
-				LocalHop: tables.LocalHop{
-					FlowAtHop: at, StartNS: f.StartNS, FirstLink: f.firstLink, DelayToLinkNS: h.delayToNS,
-					PathDelayNS: f.pathDelayNS,
-				},
-				PathSendNS: f.pathSendNS, UpstreamBps: h.upBps, DownstreamBps: h.downBps, BetweenPS: h.betweenPS,
-			})
 		}
-		if err := tables.Hops.Write(hops, c.out); err != nil {
+		if err := hopTable.Write(hops, c.out); err != nil {
 			return err
 		}
 	}
@@ -292,8 +336,8 @@ var loadTable = columns.TableOf[linkLoad](schema.LinkLoads)
 
 func (c *chunk) writeLoads(number int32, loads schema.Sink) error {
 	var rows []linkLoad
-	for id := range c.links {
-		l := &c.links[id].load
+	for id := range c.loads {
+		l := &c.loads[id]
 		if l.Flows > 0 {
 			rows = append(rows, linkLoad{int32(id), number, *l})
 		}

@@ -158,4 +158,4 @@ var (
 
 // SmallBatch is the number of flows or hops that are read or written at a time. So few rows are still in the
 // processor's second-level cache when the next step or the sink reads them.
-const SmallBatch = 4_096
+const SmallBatch = 2_048

@@ -474,7 +474,12 @@ func (d *decoder) appendPage(b array.Builder, page parquet.Page, lo, hi int64) e
 		return nil
 	}
 	if page.NumNulls() > 0 || page.RepetitionLevels() != nil {
-		return d.appendValues(b, page.Slice(lo, hi))
+		part := page.Slice(lo, hi)
+		lists, ok := b.(*array.ListBuilder)
+		if ok && appendLists(lists, part) {
+			return nil
+		}
+		return d.appendValues(b, part)
 	}
 	data := page.Data()
 	dictionary := page.Dictionary()

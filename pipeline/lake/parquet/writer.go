@@ -84,7 +84,8 @@ func NewWriter(t schema.Table, out io.Writer, keys ...Key) *Writer {
 	tw := &Writer{table: t, w: w, columns: w.ColumnWriters(), types: types, limit: limit, starts: -1}
 	tw.values = make([]parquet.Value, 0, valueChunk)
 	for i := range tw.columns {
-		if types.plain[i] != nil || types.nullable[i] != nil || types.dictionary[i] != nil {
+		numbers := types.plain[i] != nil || types.nullable[i] != nil
+		if numbers || types.dictionary[i] != nil || types.lists[i] != nil {
 			_, _ = tw.columns[i].WriteRowValues(tw.values) // none; this creates the buffer
 		}
 	}
@@ -103,6 +104,7 @@ type columnTypes struct {
 	plain      []*bufferedType
 	nullable   []*nullableType
 	dictionary []*dictionaryType
+	lists      []*listType
 }
 
 // types maps the column types of tables to Parquet types and encodings.
@@ -135,6 +137,9 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, columnTypes) {
 			}
 			typ = reflect.PointerTo(typ)
 		}
+		if ofHops(t) && !c.Nullable && c.Name != "between_ps" && arrow.IsInteger(c.Type.ID()) {
+			encoding = ",delta"
+		}
 		if t.Temporary { // read once or twice, then removed
 			encoding = ""
 		}
@@ -161,11 +166,16 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, columnTypes) {
 	}
 	plain := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
 	n := len(fields)
-	types := columnTypes{make([]*bufferedType, n), make([]*nullableType, n), make([]*dictionaryType, n)}
+	types := columnTypes{
+		make([]*bufferedType, n), make([]*nullableType, n), make([]*dictionaryType, n), make([]*listType, n),
+	}
 	buffered := bufferedSchema{plain, plain.Fields()}
 	for i, f := range buffered.fields {
 		isKey := i >= len(t.Columns) && i < len(t.Columns)+len(keys)
 		switch {
+		case !f.Leaf():
+			types.lists[i] = &listType{Type: numbersOf(f)}
+			buffered.fields[i] = withNumbers(f, types.lists[i])
 		case isKey:
 			buffered.fields[i] = typedField{f, keyType{f.Type()}}
 		case takesSlices(f):
@@ -183,6 +193,13 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, columnTypes) {
 		}
 	}
 	return parquet.NewSchema(t.Name, buffered), types
+}
+
+// ofHops reports whether a table has the hops of flows by link, between stages. Its small numbers are not
+// encoded with dictionaries. Link ids are in order, or are those of nearly all hosts in each row group.
+// Only the few transmission times between links are large numbers in any order.
+func ofHops(t schema.Table) bool {
+	return t.Name == schema.Hops.Name || t.Name == schema.HopDelays.Name
 }
 
 // compresses reports whether the pages of a column are compressed with zstd. Integers are bit-packed, after
@@ -305,6 +322,9 @@ func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
 	case dictionary != nil && col.DataType().ID() == arrow.INT16:
 		return tw.writeNullable(tw.columns[index], &dictionary.buffer.next, col, from, to)
 	}
+	if list, ok := col.(*array.List); ok && tw.types.lists[index] != nil {
+		return writeLists(tw.columns[index], tw.types.lists[index].buffer, list, from, to)
+	}
 	return tw.writeValues(index, col, from, to)
 }
 
@@ -312,9 +332,6 @@ func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
 // chunks.
 func (tw *Writer) writeValues(index int, col arrow.Array, from, to int) error {
 	out := tw.columns[index]
-	if list, ok := col.(*array.List); ok {
-		return tw.writeList(out, index, list, from, to)
-	}
 	for from < to {
 		end := min(to, from+valueChunk)
 		values := tw.values[:end-from]
@@ -386,32 +403,6 @@ func writeIndexed(out *dictionaryBuffer, col arrow.Array, from, to int) error {
 		return out.writeTexts(a, from, to)
 	}
 	return fmt.Errorf("cannot write Arrow type %s", col.DataType())
-}
-
-func (tw *Writer) writeList(out *parquet.ColumnWriter, index int, list *array.List, from, to int) error {
-	items, ok := list.ListValues().(*array.Float64)
-	if !ok {
-		return fmt.Errorf("cannot write Arrow type %s", list.DataType())
-	}
-	var values []parquet.Value
-	for i := from; i < to; i++ {
-		start, end := list.ValueOffsets(i)
-		values = values[:0]
-		for j := start; j < end; j++ {
-			rep := 1
-			if j == start {
-				rep = 0
-			}
-			values = append(values, parquet.DoubleValue(items.Value(int(j))).Level(rep, 1, index))
-		}
-		if len(values) == 0 {
-			values = append(values, parquet.NullValue().Level(0, 0, index))
-		}
-		if _, err := out.WriteRowValues(values); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Close completes the file.
