@@ -170,7 +170,7 @@ MEASUREMENTS := headline paper loads lengths independent-coverage accuracy own-a
 .PHONY: pictures
 pictures:
 	@.ci/setup-notebooks
-headline: ## every figure of README and PERFORMANCE, and the references alternately (hours; ARGS=--short: half an hour; ARGS=--mark: a second)
+headline: ## every figure of README and PERFORMANCE, and the references alternately (hours; ARGS=--short: half an hour)
 paper: pictures ## the paper's evaluation again: datasets/PAPER.md (a night; ARGS=--short: 15 minutes of the short form; a new start goes on)
 loads: ## the load of the busiest link of the shipped scenarios, asked and drawn
 lengths: ## the error of independent by the length of the workload, 0.1 to 10 s

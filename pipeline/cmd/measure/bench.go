@@ -23,7 +23,6 @@ type bench struct {
 	program, shared string
 	before          string // an earlier build of the program; "": none
 	short, write    bool
-	mark            bool // only mark what is older than the code
 	args            []string
 	records         string    // folder of what is measured already
 	until           time.Time // no run begins later; zero: no limit

@@ -486,17 +486,40 @@ func (h *headliner) questions(ctx context.Context) {
 // tour keeps the lines of make run that the README shows.
 func (h *headliner) tour(ctx context.Context) {
 	output := h.parsimon(ctx, "tour", "small", "--lake", h.lake())
-	shown := regexp.MustCompile(`^(stage|route|simulate|bucket|sample|estimator) |^ +hop_contributions| all `)
+	shown := regexp.MustCompile(`^estimator | all `)
 	var lines []string
 	for _, line := range strings.Split(output, "\n") {
 		if shown.MatchString(line) {
 			lines = append(lines, strings.TrimRight(line, " "))
-		} else if len(lines) > 0 && lines[len(lines)-1] != "…" {
-			lines = append(lines, "…")
 		}
 	}
-	if len(lines) > 0 {
-		h.texts["lines"] = strings.TrimSuffix(strings.Join(lines, "\n"), "\n…")
+	h.texts["lines"] = strings.Join(lines, "\n")
+}
+
+// accuracy compares estimates with the FCTs of the paper's ns-3, as measurement accuracy does.
+func (h *headliner) accuracy(ctx context.Context) {
+	if !h.needsShared() {
+		return
+	}
+	errors := map[string]*figures{}
+	for _, way := range []string{"published", "independent", "flow", "auto"} {
+		errors[way] = &figures{}
+	}
+	for _, s := range h.sources(h.groundTruths()) {
+		lake := h.lake()
+		errors["published"].add(s.name, s.beside.p99())
+		for _, way := range []string{"independent", "flow", "auto"} {
+			e := h.run(ctx, lake, append(slices.Clone(s.flags), "--estimator", way)...)
+			errors[way].add(s.name, h.validate(ctx, lake, e, s.truth)["all"].errors.p99())
+			if h.err != nil {
+				return
+			}
+		}
+	}
+	for way, f := range errors {
+		mean, worst, _ := f.magnitudes()
+		h.add(way+"-mean", 100*mean)
+		h.add(way+"-worst", 100*worst)
 	}
 }
 

@@ -84,8 +84,6 @@ func command(ctx context.Context, args []string) (err error) {
 		"of paper, lengths and days: folder of what is measured already")
 	flags.Float64Var(&b.minutes, "minutes", -1, "of paper, lengths, days and headline: begin no run after N "+
 		"minutes; 0 only writes the page (default: no limit, 15 with --short, but not of headline)")
-	flags.BoolVar(&b.mark, "mark", false, "of headline: measure nothing, and mark figures that are older than "+
-		"the code")
 	flags.StringVar(&b.before, "before", "", "of headline: an earlier build of the program, which is measured "+
 		"alternately")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage(flags)) }

@@ -149,6 +149,13 @@ var Measurements = []Measurement{
 		Texts:   []string{"lines"},
 	},
 	{
+		Name:    "accuracy",
+		About:   "errors of p99 in 14 scenarios that the paper's ns-3 simulated, in percent: mean and largest",
+		Sources: Sources{Files: []string{"pipeline/testdata/versions.json"}}, // it has digests of rows
+		Values: []string{"published-mean", "published-worst", "independent-mean", "independent-worst", "flow-mean",
+			"flow-worst", "auto-mean", "auto-worst"},
+	},
+	{
 		Name:      "large-5s",
 		About:     "5 s of 6,144 hosts by each estimator, two workers",
 		Sources:   run,

@@ -36,7 +36,7 @@ const (
 var pages = []struct{ file, template, between string }{
 	{"datasets/results/headline.md", "headline", ""},
 	{"pipeline/PERFORMANCE.md", "performance", ""},
-	{"README.md", "readme-speed", "speed"},
+	{"README.md", "readme-figures", "figures"},
 	{"README.md", "readme-tour", "tour"},
 }
 
@@ -134,7 +134,7 @@ func fill(template string, results Results, digests map[string]string) (string, 
 	if marked {
 		return strings.ReplaceAll(text, "{mark}", markText), nil
 	}
-	return strings.ReplaceAll(text, "{mark}\n\n", ""), nil
+	return regexp.MustCompile(`\{mark\}\n+`).ReplaceAllString(text, ""), nil
 }
 
 // show returns what a placeholder shows. part has the groups of the placeholder.
