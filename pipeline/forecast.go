@@ -23,7 +23,7 @@ type Forecast struct {
 	// Estimator is the estimator with which an automatic estimate begins. Reason explains the choice.
 	Estimator string `json:"estimator"`
 	Reason    string `json:"reason"`
-	// MaxLoad is the load of the most loaded link, including headers. AskedLoad is the load for which the
+	// MaxLoad is the load of the most loaded link, without headers. AskedLoad is the load for which the
 	// flows were drawn; 0 for traces.
 	MaxLoad   float64 `json:"max_load"`
 	AskedLoad float64 `json:"asked_load,omitempty"`

@@ -408,9 +408,18 @@ func (db *DB) write(ctx context.Context, conn *sql.Conn, text, form string) (row
 	return rows, errors.Join(duckdb.OrCause(ctx, err), out.Close())
 }
 
-// widest are the values of parameters that exclude no rows. For parameters of type text, that is the empty
-// value.
-var widest = map[string]string{"min_flows": "1", "from_ns": "0", "to_ns": strconv.Itoa(math.MaxInt64)}
+// widestRanges are the values of numbers and times that exclude no rows.
+var widestRanges = map[string]string{"min_flows": "1", "from_ns": "0", "to_ns": strconv.Itoa(math.MaxInt64)}
+
+// widest returns the value of a parameter that excludes no rows. It is known for ranges and, except for the
+// estimate, for texts: their default, which is empty or a word such as all.
+func (p Param) widest() (value string, known bool) {
+	if p.Type == "text" {
+		return p.Default, p.Name != "scenario" && p.Name != "variant"
+	}
+	value, known = widestRanges[p.Name]
+	return value, known
+}
 
 // Emptied explains the empty answer of a question. It returns a parameter whose value excludes all rows, or
 // several parameters that do so together. The result is empty if the parameters are not the reason.
@@ -423,13 +432,12 @@ func (db *DB) Emptied(ctx context.Context, q Query, params map[string]string) (s
 	all := try{"", map[string]string{}}
 	maps.Copy(all.params, params)
 	for _, p := range q.Params {
-		wide, known := widest[p.Name]
+		wide, known := p.widest()
 		value, given := params[p.Name]
 		if !given {
 			value = p.Default
 		}
-		if value == wide || value == "" || !known && p.Type != "text" || p.Name == "scenario" ||
-			p.Name == "variant" {
+		if !known || value == wide || value == "" && p.Type != "text" {
 			continue
 		}
 		one := try{p.Name + "=" + value, map[string]string{}}

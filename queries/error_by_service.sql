@@ -1,5 +1,5 @@
 -- question: How large is the error of the estimate for each service, compared with a simulation of the whole network?
--- grain: one row per scenario, variant, truth and service (and one per truth over all services)
+-- grain: one row per scenario, variant, truth (a run by exact) and service (and one over all services)
 -- units: slowdown is FCT / ideal FCT; errors are estimate / truth - 1
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run

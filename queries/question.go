@@ -133,8 +133,8 @@ type Param struct {
 	Doc     string
 	// Type is the set of allowed values: text; count (integer from 1 to 100,000); positive (number above 0);
 	// fraction (number above 0 and below 1); time (integer of ns, 0 or more, or a time of RFC 3339 such as
-	// 2026-01-31T09:00:00.5Z, as ns since 1970); or two or more words with | between them, one of which is the
-	// value.
+	// 2026-01-31T09:00:00.5Z, as ns since 1970); or two or more words or numbers with | between them, one of
+	// which is the value.
 	Type string
 }
 
@@ -193,7 +193,7 @@ func parseTime(text string) (ns int64, err error) {
 var (
 	questionHead = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)$`)
 	paramLine    = regexp.MustCompile(
-		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time|[a-z]+(?:\|[a-z]+)+) = (\S+) : (.+)\n$`)
+		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time|[a-z0-9.]+(?:\|[a-z0-9.]+)+) = (\S+) : (.+)\n$`)
 )
 
 // replaceUses replaces every use of a parameter, $NAME, in the SQL of a question. A name is one of Go's, of

@@ -469,6 +469,7 @@ func TestParams(t *testing.T) {
 		{"recovery_after_event", "slot_ms", "NaN", `parameter slot_ms: want a number above 0`},
 		{"slowdown_by", "by", "size", `parameter by: want one of vnet, rack, hops, got "size"`},
 		{"p99_links", "quantile", "1", `parameter quantile: want a number above 0 and below 1`},
+		{"sweep_errors", "quantile", "0.95", `parameter quantile: want one of 0.5, 0.9, 0.99, 0.999, got`},
 	} {
 		q, err := Get(c.query)
 		if err != nil {
@@ -483,6 +484,27 @@ func TestParams(t *testing.T) {
 	got := answer(t, db, "tail_by_tier", "csv", map[string]string{"service": "' OR '1'='1"})
 	if records, err := csv.NewReader(strings.NewReader(got)).ReadAll(); err != nil || len(records) != 1 {
 		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// An answer without rows names the parameter that excludes them all, even if the value that excludes none is
+// a word. Otherwise a misspelled size bin looks as if the lake had no data.
+func TestEmptied(t *testing.T) {
+	db := open(t, makeKnownLake(t), Options{})
+	for _, c := range []struct{ query, name, value, want string }{
+		{"sweep_errors", "size_bin", "10kb", "size_bin=10kb"},
+		{"worst_failures", "service", "nosuch", "service=nosuch"},
+		{"slowdown_by_size", "service", "nosuch", "service=nosuch"},
+	} {
+		q, err := Get(c.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := db.Emptied(context.Background(), q, map[string]string{c.name: c.value})
+		if err != nil || got != c.want {
+			t.Errorf("%s %s=%s: %q excludes all rows, want %q (%v)", c.query, c.name, c.value, got, c.want,
+				err)
+		}
 	}
 }
 

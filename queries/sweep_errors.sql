@@ -5,7 +5,7 @@
 -- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: sweep text = '' : name of the sweep; empty means all sweeps of the lake
 -- param: size_bin text = all : size bin of the flows, such as '<10 KB'; all means all flows
--- param: quantile fraction = 0.99 : quantile of slowdown: 0.5, 0.9, 0.99 or 0.999
+-- param: quantile 0.5|0.9|0.99|0.999 = 0.99 : quantile of slowdown
 
 -- parameter_place, value_place and name are those of question parameter_sweep.
 -- include sweep_parameters
@@ -23,5 +23,5 @@ WHERE ($scenario = '' OR v.scenario = $scenario)
   AND ($variant = '' OR v.variant = $variant)
   AND v.truth = 'exact'
   AND v.size_bin = $size_bin
-  AND v.quantile = $quantile
+  AND v.quantile = CAST($quantile AS DOUBLE)
 ORDER BY p.sweep, p.settings, parameter_place, p.scenario, p.variant

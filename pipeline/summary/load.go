@@ -9,16 +9,16 @@ import (
 	"parsimon/queries"
 )
 
-// A LoadResult compares the load for which a workload was drawn with the load of its flows.
+// A LoadResult compares the load for which a workload was drawn with the load of its flows. Both are without
+// headers.
 type LoadResult struct {
 	Asked   float64 `json:"asked"`   // expected load of the most loaded link, from the traffic matrices
-	Reached float64 `json:"reached"` // load of the most loaded link, including headers
+	Reached float64 `json:"reached"` // load of the most loaded link
 	LinkID  int32   `json:"link_id"` // the most loaded link
 	Link    string  `json:"link"`
 }
 
-// mostReached is the maximum ratio of the load of a workload to the requested load without a warning. Headers
-// alone contribute a factor of 1.05.
+// mostReached is the maximum ratio of the load of a workload to the requested load without a warning.
 const mostReached = 1.2
 
 // load returns the load of a workload that was drawn for a load. It returns nil for traces and changed
@@ -52,7 +52,7 @@ func (l *LoadResult) warning() string {
 // addTo adds both loads to a text for users.
 func (l *LoadResult) addTo(a *text.Answer) {
 	if l != nil {
-		a.Linef("load of the most loaded link: %.4f (%s, link %d, with headers); asked for: %.4f", l.Reached,
-			l.Link, l.LinkID, l.Asked)
+		a.Linef("load of the most loaded link: %.4f (%s, link %d); asked for: %.4f; both without headers",
+			l.Reached, l.Link, l.LinkID, l.Asked)
 	}
 }

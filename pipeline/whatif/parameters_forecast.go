@@ -28,7 +28,7 @@ type RunForecast struct {
 	Settings   map[string]string `json:"settings"`
 	Flows      int64             `json:"flows"`
 	PacketHops int64             `json:"packet_hops"`
-	MaxLoad    float64           `json:"max_load"` // of the most loaded link, including headers
+	MaxLoad    float64           `json:"max_load"` // of the most loaded link, without headers
 	AskedLoad  float64           `json:"asked_load"`
 	Estimator  string            `json:"estimator"` // with which the run begins
 	Seconds    float64           `json:"seconds"`   // beside the other runs
@@ -123,7 +123,7 @@ func (f *ParametersForecast) Text() *text.Answer {
 		"most %sB of memory (--memory-limit)", topology.Count(len(f.Runs), "run"), text.Figure(f.CPUSeconds),
 		text.Figure(f.Seconds), topology.Count(f.Cores, "core"), f.AtOnce, units.Human(float64(f.DiskBytes)),
 		units.Human(float64(f.MemoryBytes)))
-	a.Linef("load: of the most loaded link, with headers. Times are predicted from runs that were measured on " +
-		"two cores.")
+	a.Linef("load: of the most loaded link, without headers, like load_asked. Times are predicted from runs that " +
+		"were measured on two cores.")
 	return a
 }

@@ -30,7 +30,7 @@ func (p *Parameters) loaded() bool {
 	return slices.ContainsFunc(p.Runs, func(r ParameterRun) bool { return r.Load != nil })
 }
 
-// loads returns the load of the most loaded link, including headers, and the load for which the flows were
+// loads returns the load of the most loaded link, and the load for which the flows were
 // drawn.
 func (r *ParameterRun) loads() []any {
 	if r.Load == nil {

@@ -48,9 +48,9 @@ type Answer struct {
 }
 
 // WhatIf estimates a scenario of the lake, unless it is estimated already, and then estimates the changed
-// scenario in the same way. It compares the two. With Auto, the changed scenario is estimated like the base.
-// If only one of them can be simulated as a whole network, both use link cases. If two passes are accurate
-// enough for only one of them, both are simulated as whole networks.
+// scenario in the same way. It compares the two. With Auto, the changed scenario is estimated like the base
+// or, if that is by flow, as a run chooses. If only one of them can be simulated as a whole network, both use
+// link cases. If two passes are accurate enough for only one of them, both are simulated as whole networks.
 func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, how CompareOptions) (*Answer,
 	error) {
 	o.For = pipeline.ForDifference

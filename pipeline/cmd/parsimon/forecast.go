@@ -80,9 +80,9 @@ func (p *prediction) text() *text.Answer {
 	a.Linef("%d flows between %d hosts, %s packet-hops", p.Flows, p.Hosts, units.Human(float64(p.PacketHops)))
 	asked := ""
 	if p.AskedLoad > 0 {
-		asked = "; asked for: " + text.Figure(p.AskedLoad).String()
+		asked = "; asked for: " + text.Figure(p.AskedLoad).String() + "; both"
 	}
-	a.Linef("load of the most loaded link: %s, with headers%s", text.Figure(p.MaxLoad), asked)
+	a.Linef("load of the most loaded link: %s%s without headers", text.Figure(p.MaxLoad), asked)
 	a.Linef("")
 	t := a.Table("estimator", "cpu_s", "seconds", "disk_mb")
 	for _, e := range p.Estimators {

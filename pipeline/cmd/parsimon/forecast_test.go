@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // Without a dry run, the time of a run would be known only afterwards. It writes no lake, and names the
-// estimator that the run then uses.
+// estimator that the run then uses. Its load is that of the flows without headers, as the requested load is.
 func TestDryRunNamesTheEstimator(t *testing.T) {
 	scenario := tinyScenario(t, "")
 	lake := filepath.Join(t.TempDir(), "lake")
@@ -34,6 +35,13 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 	}
 	if answer.Variant != p.Estimator {
 		t.Errorf("the run takes %s, the dry run said %s", answer.Variant, p.Estimator)
+	}
+	_, load, _ := strings.Cut(must(t, "query", "--lake", lake, "--format", "csv", "--sql",
+		"SELECT max(bytes * 8e9 / bandwidth_bps) / (SELECT max(start_ns) - min(start_ns) FROM flows) "+
+			"FROM link_stats"), "\n")
+	want, err := strconv.ParseFloat(strings.TrimSpace(load), 64)
+	if err != nil || math.Abs(p.MaxLoad/want-1) > 1e-9 {
+		t.Errorf("load of the most loaded link: %v, want %v (%v)", p.MaxLoad, want, err)
 	}
 	mustFail(t, failure{exitUsage, "--cores goes with --dry-run", []string{"run", scenario, "--lake", lake,
 		"--cores", "3"}}, failure{exitUsage, "--dry-run does not go with --within",

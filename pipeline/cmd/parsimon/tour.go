@@ -160,10 +160,13 @@ func (r *tourResult) text() *text.Answer {
 	return a
 }
 
-// tourSQL is the last table of the tour as a query.
-const tourSQL = "SELECT variant, size_bin_of(size_bytes) AS bin, count(*) AS flows, " +
-	"quantile_cont(slowdown, [0.5, 0.9, 0.99]) FROM slowdowns_all WHERE scenario = 'SCENARIO' GROUP BY ALL " +
-	"ORDER BY ALL"
+// tourSQL is the last table of the tour as a query, without the times. View size_bins has a row for all
+// sizes.
+const tourSQL = "SELECT variant, b.size_bin, count(*) AS flows, " +
+	"quantile_cont(slowdown, 0.5) AS p50_slowdown, quantile_cont(slowdown, 0.9) AS p90_slowdown, " +
+	"quantile_cont(slowdown, 0.99) AS p99_slowdown " +
+	"FROM slowdowns_all JOIN size_bins AS b ON b.bin = size_bin_of(size_bytes) OR b.size_bin = 'all' " +
+	"WHERE scenario = 'SCENARIO' GROUP BY variant, b.bin, b.size_bin ORDER BY variant, b.bin"
 
 // addStages adds a row for each table of an estimate.
 func (e *tourEstimate) addStages(a *text.Answer) {
