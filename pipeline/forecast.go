@@ -27,6 +27,8 @@ type Forecast struct {
 	// flows were drawn; 0 for traces.
 	MaxLoad   float64 `json:"max_load"`
 	AskedLoad float64 `json:"asked_load,omitempty"`
+	// PeakBytes is the peak memory of an estimate by exact with one worker. Link cases need less.
+	PeakBytes int64 `json:"peak_bytes"`
 }
 
 // EstimatorCosts are the predicted costs of one estimator.
@@ -65,6 +67,7 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 		PacketHops: first.size.PacketHops,
 		Reason:     why,
 		AskedLoad:  g.ExpectedMaxLoad,
+		PeakBytes:  PeakBytes(first.size.Hosts, first.size.Flows),
 	}
 	for id := range loads.Links {
 		f.MaxLoad = max(f.MaxLoad, loads.Load(e.Network.Links[id]))

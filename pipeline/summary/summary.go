@@ -274,7 +274,7 @@ func writeCases(a *text.Answer, e *pipeline.Estimation) {
 		a.Linef("%s packet-hops simulated at %.1f ns each", units.Human(float64(all.PacketHops)),
 			float64(all.KernelNS)/float64(all.PacketHops))
 	}
-	if all.LongestCaseNS > 0 {
+	if all.PacketHops > 0 && all.LongestCaseNS > 0 {
 		link := e.Network.Links[all.LongestLink]
 		a.Linef("longest link case: %s (link %d, %s), %.3f s: a pass takes at least that on any number of cores",
 			e.Network.LinkName(link.ID), link.ID, link.Tier, float64(all.LongestCaseNS)/1e9)
@@ -337,14 +337,12 @@ func addWhole(a *text.Answer, e *pipeline.Estimation) error {
 // AddExact adds the counts and the cost of the simulation of the whole network with which an estimate is
 // compared.
 func AddExact(a *text.Answer, e *pipeline.Estimation) error {
-	if err := addWhole(a, e); err != nil {
-		return err
-	}
-	if e.Variant().Estimator == estimators.Exact {
+	if e.Variant().Estimator == estimators.Exact { // its summary has them
 		a.Linef("the estimate is this simulation, so its errors below are 0 (--estimator flow compares link cases " +
 			"with it)")
+		return nil
 	}
-	return nil
+	return addWhole(a, e)
 }
 
 // A Result is the result of an estimate, for scripts.

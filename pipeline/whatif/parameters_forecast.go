@@ -34,6 +34,7 @@ type RunForecast struct {
 	Seconds    float64           `json:"seconds"`   // beside the other runs
 	CPUSeconds float64           `json:"cpu_seconds"`
 	DiskBytes  int64             `json:"disk_bytes"`
+	PeakBytes  int64             `json:"peak_bytes"` // peak memory, as of pipeline.Forecast
 }
 
 // ForecastParameters predicts what the sweep takes on a number of cores that no other program uses. It draws
@@ -91,6 +92,7 @@ func (r *ParameterRun) forecast(
 	if o.Variant.Auto {
 		run.Estimator = f.Estimator
 	}
+	run.PeakBytes = f.PeakBytes
 	run.DiskBytes = f.SharedBytes
 	for _, c := range f.Estimators {
 		truth := plan.Exact && c.Estimator == estimators.Exact.String()
@@ -119,10 +121,15 @@ func (f *ParametersForecast) Text() *text.Answer {
 		cells = append(cells, r.Flows, r.PacketHops, r.MaxLoad, r.AskedLoad, r.Estimator)
 		t.Add(append(cells, r.CPUSeconds, r.Seconds)...)
 	}
-	a.Linef("%s: %s s of processor time, %s s on %s that no other program uses (%d at once), %sB on disk, at "+
-		"most %sB of memory (--memory-limit)", topology.Count(len(f.Runs), "run"), text.Figure(f.CPUSeconds),
-		text.Figure(f.Seconds), topology.Count(f.Cores, "core"), f.AtOnce, units.Human(float64(f.DiskBytes)),
-		units.Human(float64(f.MemoryBytes)))
+	peak := int64(0)
+	for _, r := range f.Runs {
+		peak = max(peak, r.PeakBytes)
+	}
+	a.Linef("%s: %s s of processor time, %s s on %s that no other program uses (%d at once), %sB on disk",
+		topology.Count(len(f.Runs), "run"), text.Figure(f.CPUSeconds), text.Figure(f.Seconds),
+		topology.Count(f.Cores, "core"), f.AtOnce, units.Human(float64(f.DiskBytes)))
+	a.Linef("memory: at most about %sB for a run, and at most %sB in all (--memory-limit)",
+		units.Human(float64(peak)), units.Human(float64(f.MemoryBytes)))
 	a.Linef("load: of the most loaded link, without headers, like load_asked. Times are predicted from runs that " +
 		"were measured on two cores.")
 	return a

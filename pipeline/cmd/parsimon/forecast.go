@@ -90,7 +90,8 @@ func (p *prediction) text() *text.Answer {
 	}
 	a.Linef("cpu_s: processor time of all cores; seconds: on %s that no other program uses. Both are predicted "+
 		"from runs that were measured on two cores.", topology.Count(p.Cores, "core"))
-	a.Linef("memory: at most %sB (--memory-limit)", units.Human(float64(p.MemoryBytes)))
+	a.Linef("memory: about %sB with exact and one worker, less with link cases; at most %sB "+
+		"(--memory-limit)", units.Human(float64(p.PeakBytes)), units.Human(float64(p.MemoryBytes)))
 	a.Linef("--estimator auto takes %s: %s", p.Estimator, p.Reason)
 	return a
 }

@@ -26,7 +26,7 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 		t.Errorf("the dry run made a lake: %v", err)
 	}
 	if len(p.Estimators) != 3 || p.Flows != 3000 || p.Cores != 8 || p.Reason == "" || p.MaxLoad <= 0 ||
-		p.AskedLoad != 0.4 {
+		p.AskedLoad != 0.4 || p.PeakBytes < 200e6 || p.PeakBytes > 300e6 {
 		t.Errorf("%+v", p)
 	}
 	var answer struct{ Variant string }
