@@ -192,8 +192,8 @@ func parseTime(text string) (ns int64, err error) {
 
 var (
 	questionHead = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)$`)
-	paramLine    = regexp.MustCompile(
-		`^-- param: ([a-z][a-z0-9_]*) (text|count|positive|fraction|time|[a-z0-9.]+(?:\|[a-z0-9.]+)+) = (\S+) : (.+)\n$`)
+	paramLine    = regexp.MustCompile(`^-- param: ([a-z][a-z0-9_]*) ` +
+		`(text|count|positive|fraction|time|[a-z0-9.]+(?:\|[a-z0-9.]+)+) = (\S+) : (.+)\n$`)
 )
 
 // replaceUses replaces every use of a parameter, $NAME, in the SQL of a question. A name is one of Go's, of

@@ -130,7 +130,7 @@ func (f *ParametersForecast) Text() *text.Answer {
 		topology.Count(f.Cores, "core"), f.AtOnce, units.Human(float64(f.DiskBytes)))
 	a.Linef("memory: at most about %sB for a run, and at most %sB in all (--memory-limit)",
 		units.Human(float64(peak)), units.Human(float64(f.MemoryBytes)))
-	a.Linef("load: of the most loaded link, without headers, like load_asked. Times are predicted from runs that " +
-		"were measured on two cores.")
+	a.Linef("load: of the most loaded link, without headers, like load_asked. Times are predicted from runs " +
+		"that were measured on two cores.")
 	return a
 }
