@@ -35,11 +35,17 @@ func (b *bench) startTime() {
 	}
 }
 
-// version returns the program with its commit, and the versions of the lake and of the method. If a method
-// has the same version, its rows are the same, and so stored results stay valid.
+// version returns the program with its commit, and the version of the method. If the method has the same
+// version, its results are the same, and stored ones stay valid. The version of the lake does not change them.
 func (b *bench) version(ctx context.Context) (program, method string) {
-	program, method, _ = strings.Cut(strings.TrimSpace(b.parsimon(ctx, "version")), "\n")
-	return program, method
+	program, versions, _ := strings.Cut(strings.TrimSpace(b.parsimon(ctx, "version")), "\n")
+	return program, methodOf(versions)
+}
+
+// methodOf returns the version of the method in "lake schema 21, method 41".
+func methodOf(versions string) string {
+	_, method, _ := strings.Cut(versions, ", ")
+	return method
 }
 
 // readStored reads a stored value into the value that to points to. It reports whether there was one.
