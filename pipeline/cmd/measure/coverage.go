@@ -35,7 +35,7 @@ import (
 var coverageKinds embed.FS
 
 const (
-	coverageDraws      = 40 // of each kind
+	coverageDraws      = 200 // of each kind
 	coverageShortDraws = 8
 )
 

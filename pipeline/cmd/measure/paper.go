@@ -40,10 +40,6 @@ var (
 	threeWays = []string{byExact, byIndependent, byFlow}
 )
 
-// ofEveryDraw reports whether a kind of estimate is made for every draw of an item. The other kinds are made
-// for the first draw only.
-func ofEveryDraw(way string) bool { return way == byExact || way == byIndependent }
-
 // A paperItem is one scenario of the page.
 type paperItem struct {
 	Section string   `json:"section"`
@@ -104,6 +100,7 @@ type paperRecord struct {
 	Draws     paperDraws
 	Deviation deviation             // of the true p99 between the draws
 	Runs      map[string][]paperRun // by way, in the order of the draws
+	Control   *flowControl          // nil if exact has simulated a draw
 }
 
 // A paperForm is one of the two forms of the measurement, which differ in the length of workloads.
@@ -145,6 +142,7 @@ func repeatPaper(ctx context.Context, b *bench) {
 	p.program, p.method = b.version(ctx)
 	p.plan()
 	p.measure(ctx)
+	p.control()
 	if b.err == nil {
 		p.writePage(ctx)
 	}
@@ -180,35 +178,49 @@ func (p *paper) measure(ctx context.Context) {
 			p.fail(fmt.Errorf("paper: there is no section and no item %q", arg))
 		}
 	}
-	until := p.until
-	for _, form := range p.forms() {
-		for i, item := range form.items {
-			p.until = until
-			if form != p.measured() || !p.wanted(item) {
-				p.until = time.Unix(0, 0)
+	for pass := range passesCount {
+		for i, item := range p.measured().items {
+			if p.wanted(item) {
+				p.measureAndTell(ctx, pass, i)
 			}
-			start := time.Now()
-			r, err := p.measureItem(ctx, form, item)
 			if p.err != nil {
 				return
 			}
-			state := "measured"
-			if err != nil {
-				state = err.Error()
-			} else {
-				p.records[form.key(item)] = r
+		}
+	}
+	p.until = time.Unix(0, 0)
+	for _, form := range p.forms() {
+		for _, item := range form.items {
+			r, err := p.measureItem(ctx, form, item, 0)
+			if p.err != nil {
+				return
 			}
-			if time.Since(start) > time.Second {
-				fmt.Fprintf(os.Stderr, "paper: item %d of %d, %s: %s after %.0f s\n", i+1, len(form.items),
-					item.key(), state, time.Since(start).Seconds())
+			if err == nil {
+				p.records[form.key(item)] = r
 			}
 		}
 	}
 }
 
-// measureItem makes the estimates of an item that are not stored. The error errLate means that they are
-// incomplete.
-func (p *paper) measureItem(ctx context.Context, form *paperForm, item paperItem) (*paperRecord, error) {
+// measureAndTell makes the estimates of a pass for an item of the measured form, and prints its progress.
+func (p *paper) measureAndTell(ctx context.Context, pass, i int) {
+	form := p.measured()
+	start := time.Now()
+	_, err := p.measureItem(ctx, form, form.items[i], pass)
+	state := "measured"
+	if err != nil {
+		state = err.Error()
+	}
+	if time.Since(start) > time.Second {
+		fmt.Fprintf(os.Stderr, "paper: pass %d of %d, item %d of %d, %s: %s after %.0f s\n", pass+1, passesCount,
+			i+1, len(form.items), form.items[i].key(), state, time.Since(start).Seconds())
+	}
+}
+
+// measureItem makes the estimates of an item that are not stored, and that a pass or an earlier one makes. The
+// error errLate means that those of the first pass are incomplete.
+func (p *paper) measureItem(ctx context.Context, form *paperForm, item paperItem,
+	pass int) (*paperRecord, error) {
 	draws, err := p.choose(ctx, form, item)
 	if err != nil {
 		return nil, err
@@ -216,10 +228,17 @@ func (p *paper) measureItem(ctx context.Context, form *paperForm, item paperItem
 	r := &paperRecord{Item: item, Form: form.name, Draws: draws, Runs: map[string][]paperRun{}}
 	for _, way := range item.Ways {
 		for i, seed := range draws.Seeds {
-			if i > 0 && !ofEveryDraw(way) {
+			if i > 0 && !form.ofEveryDraw(item, way) {
 				break
 			}
-			run, err := p.estimate(ctx, paperRun{Item: item, Way: way, Seed: seed, Length: draws.Length})
+			asked := paperRun{Item: item, Way: way, Seed: seed, Length: draws.Length}
+			run, stored := p.stored(asked)
+			if !stored && form.passOf(item, way) > pass {
+				break
+			}
+			if !stored {
+				run, err = p.estimate(ctx, asked)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -227,7 +246,11 @@ func (p *paper) measureItem(ctx context.Context, form *paperForm, item paperItem
 		}
 	}
 	var truths []paperEstimate
-	for _, run := range r.Runs[byExact] {
+	truth := byExact
+	if form.controlled(item) {
+		truth = byFlow // it deviates like exact
+	}
+	for _, run := range r.Runs[truth] {
 		truths = append(truths, run.Estimate)
 	}
 	if len(truths) > 1 {
@@ -243,16 +266,24 @@ func (p *paper) runFile(r paperRun) string {
 	return filepath.Join(p.folder, fmt.Sprintf("%s-%v-%d-%s.json", name, r.Length, r.Seed, way))
 }
 
+// stored returns the stored run of an item, way, seed and length, if there is one.
+func (p *paper) stored(asked paperRun) (*paperRun, bool) {
+	asked.Item.Ways = nil // a run does not depend on the other runs of its item
+	asked.Item.Draws = 0
+	r := &paperRun{}
+	found := p.readStored(p.runFile(asked), r)
+	return r, found && r.Method == p.method && reflect.DeepEqual(r.Item, asked.Item)
+}
+
 // estimate returns a run: the stored one, or one that it makes in a new lake. asked has the item, the way,
 // the seed and the length.
 func (p *paper) estimate(ctx context.Context, asked paperRun) (*paperRun, error) {
-	asked.Item.Ways = nil // a run does not depend on the other runs of its item
-	asked.Item.Draws = 0
-	file := p.runFile(asked)
-	r := &paperRun{}
-	if p.readStored(file, r) && r.Method == p.method && reflect.DeepEqual(r.Item, asked.Item) {
+	r, stored := p.stored(asked)
+	if stored {
 		return r, nil
 	}
+	asked.Item.Ways = nil
+	asked.Item.Draws = 0
 	if p.late() {
 		return nil, errLate
 	}
@@ -272,7 +303,7 @@ func (p *paper) estimate(ctx context.Context, asked paperRun) (*paperRun, error)
 	loads := p.loads(ctx, lake, e)
 	r.MaxLoad = loads.Largest
 	r.Top10Load = loads.Top10
-	p.store(file, r)
+	p.store(p.runFile(asked), r)
 	if p.err == nil {
 		fmt.Fprintf(os.Stderr, "paper: %s, %v, seed %d, %s: %.0f s, %.0f s of a core\n", r.Item.key(), r.Length,
 			r.Seed, r.Way, time.Since(start).Seconds(), r.Estimate.Processor)

@@ -198,14 +198,16 @@ func longestOnly(records []*paperRecord) (longest []*paperRecord) {
 }
 
 // errorsOf returns the errors of a kind of estimate for a group of flows, one for each draw. They are
-// relative to exact, or to ns-3 if the item has that reference.
+// relative to the truth (truthOf), or to ns-3 if the item has that reference.
 func (r *paperRecord) errorsOf(way, group string, of grouping) (all []percentiles) {
 	for i, run := range r.Runs[way] {
-		if run.Estimate.Errors != nil {
+		switch {
+		case run.Estimate.Errors != nil:
 			all = append(all, run.Estimate.Errors[group])
-			continue
+		case way == byFlow && i >= len(r.Runs[byExact]): // the truth follows from flow
+		default:
+			all = append(all, relative(of(run.Estimate)[group], r.truthOf(i, group, of)))
 		}
-		all = append(all, relative(of(run.Estimate)[group], of(r.Runs[byExact][i].Estimate)[group]))
 	}
 	return all
 }
@@ -223,8 +225,8 @@ func (r *paperRecord) p99Errors(way, bin string) []float64 {
 // truth returns the mean of the true percentiles over the draws.
 func (r *paperRecord) truth(group string, of grouping) percentiles {
 	var all []percentiles
-	for _, run := range r.Runs[byExact] {
-		all = append(all, of(run.Estimate)[group])
+	for draw := range r.Runs[byIndependent] {
+		all = append(all, r.truthOf(draw, group, of))
 	}
 	return meanOf(all)
 }
@@ -259,25 +261,28 @@ func (r *paperRecord) otherLoad() string {
 		share(r.paperLoad()))
 }
 
-// against compares the error of independent at p99 with the paper's, which is between lo and hi. At another
-// load, nothing is decided.
-func (r *paperRecord) against(sampling *pool, bin string, lo, hi float64) verdict {
-	if !r.loaded() {
-		return undecided
-	}
-	return sampling.against(r.p99Errors(byIndependent, bin), lo, hi)
+// margin returns the sampling error of the difference from the paper. The effect of another load than the
+// paper's is added, because it is not random. slope is that of loadSlope.
+func (r *paperRecord) margin(sampling *pool, slope float64) float64 {
+	return sampling.margin(len(r.Runs[byIndependent])) + abs(slope*(r.maxLoad()-r.paperLoad()))
+}
+
+// against compares the error of independent at p99 with the paper's, which is between lo and hi.
+func (r *paperRecord) against(margin float64, bin string, lo, hi float64) verdict {
+	m := mean(r.p99Errors(byIndependent, bin))
+	return decide(max(lo-m, m-hi, 0), margin)
 }
 
 func (r *paperRecord) meanRun(of func(paperRun) float64) float64 {
 	var values []float64
-	for _, run := range r.Runs[r.Item.Ways[0]] {
+	for _, run := range r.Runs[byIndependent] {
 		values = append(values, of(run))
 	}
 	return mean(values)
 }
 
 // flows is the number of flows of the first draw.
-func (r *paperRecord) flows() int64 { return r.Runs[r.Item.Ways[0]][0].Flows }
+func (r *paperRecord) flows() int64 { return r.Runs[byIndependent][0].Flows }
 
 // settled says which length the rule gave, and how much the truth deviates.
 func (r *paperRecord) settled() string {
@@ -308,6 +313,9 @@ func meanOf(all []percentiles) (m percentiles) {
 
 // drawnErrors prints mean errors of four percentiles, and the standard error of p99.
 func drawnErrors(all []percentiles) string {
+	if len(all) == 0 {
+		return "–"
+	}
 	text := meanOf(all).String()
 	if len(all) > 1 {
 		text += fmt.Sprintf(" (p99 ±%.1f%%)", 100*math.Sqrt(variance(at(all, 2))/float64(len(all))))
@@ -366,11 +374,7 @@ func (p *paper) ns3Section(ctx context.Context) {
 	for _, r := range records {
 		cells := []any{r.Item.Name, share(r.maxLoad())}
 		for _, way := range allWays {
-			if _, measured := r.Runs[way]; measured {
-				cells = append(cells, drawnErrors(r.errorsOf(way, "all", paperEstimate.bySize)))
-			} else {
-				cells = append(cells, "–")
-			}
+			cells = append(cells, drawnErrors(r.errorsOf(way, "all", paperEstimate.bySize)))
 		}
 		s, known := references[r.Item.Name]
 		if !known { // the published code has no estimate with this transport
@@ -406,26 +410,27 @@ func (p *paper) detailSection(ctx context.Context) {
 		p.printf("\nOurs, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(),
 			share(r.maxLoad()), share(r.top10()))
 		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
-		p.againstPaper(r, "all", 0.1, 0.1)
+		p.againstPaper(r, p.slopeOf("Hadoop", "2-to-1"), 0.1)
 	}
 	for _, r := range longestOnly(records) {
 		p.draw(ctx, "detail", "Tails of slowdown by flow size, "+r.settled(), tailChart(r))
 	}
 }
 
-// againstPaper says whether the error of independent at p99 agrees with the paper's, which is between lo and
-// hi.
-func (p *paper) againstPaper(r *paperRecord, bin string, lo, hi float64) {
+// againstPaper says whether the error of independent at p99 agrees with the paper's. slope is that of
+// loadSlope.
+func (p *paper) againstPaper(r *paperRecord, slope, paper float64) {
 	var of pool
-	errors := r.p99Errors(byIndependent, bin)
+	errors := r.p99Errors(byIndependent, "all")
 	of.add(errors)
+	margin := r.margin(&of, slope)
+	v := p.judged(r.Item.Section, r.against(margin, "all", paper, paper))
 	why := ""
-	if !r.loaded() {
-		why = ", because " + r.otherLoad()
+	if v != agrees && !r.loaded() {
+		why = ": " + r.otherLoad()
 	}
 	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**%s. Ours is %s, sampling error %s.",
-		errorRange(lo, hi), p.judged(r.Item.Section, r.against(&of, bin, lo, hi)), why, sampledError(errors),
-		marginText(of.margin(len(errors))))
+		percent(paper), v, why, sampledError(errors), marginText(margin))
 }
 
 func errorRange(lo, hi float64) string {
@@ -485,35 +490,29 @@ func (p *paper) transportsSection() {
 			pools[r.Form][i].add(r.p99Errors(byIndependent, bin))
 		}
 	}
+	slope := p.slopeOf("Hadoop", "2-to-1")
 	p.printf("Ours, error of p99 by size (%s):", strings.Join(bins[:], " / "))
 	p.header("transport and load", "workload", "busiest link", "true p99", "the paper's", byIndependent,
-		"verdict", byFlow)
+		"sampling error", "verdict", byFlow)
 	for _, r := range records {
-		var truths, theirs, ours, verdicts, flows []string
+		var truths, theirs, ours, margins, verdicts, flows []string
 		for i, bin := range bins {
 			paper := paperTransports[r.Item.Name][i]
 			errors := r.p99Errors(byIndependent, bin)
 			truths = append(truths, fmt.Sprintf("%.1f", r.truth(bin, paperEstimate.bySize).p99()))
 			theirs = append(theirs, percent(paper))
 			ours = append(ours, sampledError(errors))
-			v := p.judged("transports", r.against(&pools[r.Form][i], bin, paper, paper))
+			margin := r.margin(&pools[r.Form][i], slope)
+			margins = append(margins, marginText(margin))
+			v := p.judged("transports", r.against(margin, bin, paper, paper))
 			verdicts = append(verdicts, string(v))
 			flows = append(flows, percent(r.errorOf(byFlow, bin).p99()))
 		}
 		cells := []any{r.Item.Name, r.settled(), share(r.maxLoad())}
-		for _, texts := range [][]string{truths, theirs, ours, verdicts, flows} {
+		for _, texts := range [][]string{truths, theirs, ours, margins, verdicts, flows} {
 			cells = append(cells, strings.Join(texts, " / "))
 		}
 		p.row(cells...)
-	}
-	for _, form := range p.forms() {
-		of := pools[form.name]
-		if of == nil {
-			continue
-		}
-		p.printf("\nSampling errors of the %s form, pooled over its rows: %s / %s / %s.", form.name,
-			marginText(of[0].margin(drawsCount)), marginText(of[1].margin(drawsCount)),
-			marginText(of[2].margin(drawsCount)))
 	}
 }
 
@@ -542,6 +541,7 @@ func (p *paper) failuresSection(ctx context.Context) {
 		}
 		of[r.Form].add(r.p99Errors(byIndependent, "all"))
 	}
+	slope := p.slopeOf("Hadoop", "2-to-1")
 	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. Sampling errors of p99 are pooled over " +
 		"the rows of a form:")
 	p.header("cable down", "workload", "busiest link", "`exact`", "the paper's p99", byIndependent, "verdict",
@@ -556,8 +556,8 @@ func (p *paper) failuresSection(ctx context.Context) {
 		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
 			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
 			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
-			p.judged("failures", r.against(of[r.Form], "all", lo, hi)),
-			marginText(of[r.Form].margin(drawsCount)),
+			p.judged("failures", r.against(r.margin(of[r.Form], slope), "all", lo, hi)),
+			marginText(r.margin(of[r.Form], slope)),
 			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
 	p.failurePictures(ctx, longestOnly(records))
@@ -654,7 +654,7 @@ func (p *paper) largeSection(ctx context.Context) {
 			share(r.maxLoad()), share(r.top10()))
 		if slices.Contains(r.Item.Ways, byExact) {
 			p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
-			p.againstPaper(r, "all", 0.088, 0.088)
+			p.againstPaper(r, p.slopeOf("WebServer", "2-to-1"), 0.088)
 		}
 		p.timeTable([]*paperRecord{r})
 		if r.Item.Tails {
@@ -693,6 +693,9 @@ func (p *paper) timesSection() {
 			for _, item := range form.items {
 				r := p.records[form.key(item)]
 				if r == nil || item.Section != "192" {
+					continue
+				}
+				if len(r.Runs[way]) == 0 {
 					continue
 				}
 				count++

@@ -29,6 +29,12 @@ func loadRange(load float64) string {
 type comparedScenario struct {
 	publishedScenario
 	*paperRecord
+	slope float64 // of the paper's error by load, for similar scenarios
+}
+
+// measured reports whether there is an error of a kind of estimate.
+func (s comparedScenario) measured(way string) bool {
+	return way == paperParsimon || len(s.errorsOf(way, "all", paperEstimate.bySize)) > 0
 }
 
 func (s comparedScenario) p99(way string) float64 {
@@ -45,17 +51,7 @@ func (p *paper) sensitivitySection(ctx context.Context) {
 	if len(records) == 0 {
 		return
 	}
-	published := map[string]publishedScenario{}
-	for _, s := range p.published() {
-		published[fmt.Sprintf("%03d", s.id)] = s
-	}
-	compared := func(records []*paperRecord) (all []comparedScenario) {
-		for _, r := range records {
-			all = append(all, comparedScenario{published[r.Item.Name], r})
-		}
-		return all
-	}
-	all := compared(longestOnly(records))
+	all := p.compared(longestOnly(records))
 	ways := []string{paperParsimon, byIndependent, byClustered, byFlow}
 	p.printf("Ours: %d of the 192 scenarios, drawn anew with the same matrix, sizes, burstiness, "+
 		"oversubscription and load. A scenario that is measured in both forms counts once, with its longer "+
@@ -69,12 +65,30 @@ func (p *paper) sensitivitySection(ctx context.Context) {
 		p.errorRow(name, in, ways)
 	}
 	p.errorRow("all", all, ways)
-	p.agreementTable(compared(records))
-	p.bucketTable(compared(records))
+	both := p.compared(records)
+	of := betweenDrawsOf(both)
+	p.agreementTable(all, of)
+	p.samplingTable(both, of)
+	p.lengthTable(both)
+	p.bucketTable(both)
 	p.errorPictures(ctx, all, ways)
 	p.parameterTable(all, ways)
 	p.worstTable(all)
-	p.scenarioTable(compared(records))
+	p.scenarioTable(all, of)
+}
+
+// compared returns the scenarios of records, each with what the paper says about it.
+func (p *paper) compared(records []*paperRecord) (all []comparedScenario) {
+	published := map[string]publishedScenario{}
+	list := p.published()
+	for _, s := range list {
+		published[fmt.Sprintf("%03d", s.id)] = s
+	}
+	for _, r := range records {
+		s := published[r.Item.Name]
+		all = append(all, comparedScenario{s, r, loadSlope(list, s)})
+	}
+	return all
 }
 
 func (p *paper) errorRow(name string, in []comparedScenario, ways []string) {
@@ -82,7 +96,9 @@ func (p *paper) errorRow(name string, in []comparedScenario, ways []string) {
 	for _, way := range ways {
 		var errors []float64
 		for _, s := range in {
-			errors = append(errors, s.p99(way))
+			if s.measured(way) {
+				errors = append(errors, s.p99(way))
+			}
 		}
 		cells = append(cells, spread(errors))
 	}
@@ -95,7 +111,7 @@ func (p *paper) errorPictures(ctx context.Context, all []comparedScenario, ways 
 		for _, way := range ways {
 			var errors []float64
 			for _, s := range all {
-				if loadRange(s.asked) == r.name {
+				if loadRange(s.asked) == r.name && s.measured(way) {
 					errors = append(errors, s.p99(way))
 				}
 			}
@@ -157,51 +173,8 @@ func (p *paper) worstTable(all []comparedScenario) {
 	})
 	for _, s := range byError[:min(5, len(byError))] {
 		p.row(s.id, share(s.asked), s.matrix, s.sizes, s.oversub, s.sigma, percent(s.p99(byIndependent)),
-			percent(s.independent), percent(s.p99(byFlow)))
+			percent(s.independent), p99Text(s.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
-}
-
-// A betweenDraws has the variances between draws: of the error of independent, and of the true p99 relative
-// to its mean.
-type betweenDraws struct {
-	errors, truth pool
-}
-
-// group is the form and the range of load of a scenario, whose draws deviate alike.
-func (s comparedScenario) group() string { return s.Form + ", " + loadRange(s.asked) }
-
-// betweenDrawsOf returns the variances by group. The variances of a form are those of all its groups.
-func betweenDrawsOf(all []comparedScenario) map[string]*betweenDraws {
-	of := map[string]*betweenDraws{}
-	for _, s := range all {
-		truth := s.truth("all", paperEstimate.bySize).p99()
-		var shares []float64
-		for _, run := range s.Runs[byExact] {
-			shares = append(shares, run.Estimate.Sizes["all"].p99()/truth)
-		}
-		for _, name := range []string{s.group(), s.Form} {
-			if of[name] == nil {
-				of[name] = &betweenDraws{}
-			}
-			of[name].errors.add(s.p99Errors(byIndependent, "all"))
-			of[name].truth.add(shares)
-		}
-	}
-	return of
-}
-
-// sampling returns the variance of the error between draws of the scenario's group or, if none of the group
-// has several draws, of its form.
-func (s comparedScenario) sampling(of map[string]*betweenDraws) *pool {
-	if of[s.group()].errors.freedom > 0 {
-		return &of[s.group()].errors
-	}
-	return &of[s.Form].errors
-}
-
-// agrees compares independent with the paper's Parsimon.
-func (s comparedScenario) agrees(of map[string]*betweenDraws) verdict {
-	return s.against(s.sampling(of), "all", s.independent, s.independent)
 }
 
 // drawing returns the part of the error of p99 that comes from drawing delays from buckets, as a mean over
@@ -212,7 +185,7 @@ func (r *paperRecord) drawing() float64 {
 		if run.Estimate.Undrawn == nil {
 			return math.NaN()
 		}
-		truth := r.Runs[byExact][i].Estimate.Sizes["all"].p99()
+		truth := r.truthOf(i, "all", paperEstimate.bySize).p99()
 		parts = append(parts, (run.Estimate.Sizes["all"].p99()-run.Estimate.Undrawn.p99())/truth)
 	}
 	return mean(parts)
@@ -227,7 +200,8 @@ const (
 	namedByDrawing = 0.05 // smallest part of an error that is named
 )
 
-// why says what is known about a row that does not agree with the paper.
+// why says what is known about a row that does not agree with the paper and, if it is not decided, what the
+// decision takes.
 func (s comparedScenario) why(v verdict, margin float64) string {
 	if v == agrees {
 		return ""
@@ -241,51 +215,23 @@ func (s comparedScenario) why(v verdict, margin float64) string {
 			"a host)", 100*s.drawing(), s.hostFlows()))
 	}
 	switch {
-	case v == undecided && s.loaded() && math.IsNaN(margin):
+	case v == undecided && math.IsNaN(margin):
 		reasons = append(reasons, "no sampling error is measured")
-	case v == undecided && s.loaded():
+	case v == undecided:
 		reasons = append(reasons, fmt.Sprintf("the sampling error is above %s", share(decisiveMargin)))
-	case v == differs && len(reasons) == 0 && abs(s.top10()/s.topLoad-1) > loadTolerance:
+	case len(reasons) == 0 && abs(s.top10()/s.topLoad-1) > loadTolerance:
 		reasons = append(reasons, fmt.Sprintf("the busiest tenth of the links has a load of %s, in the paper %s",
 			share(s.top10()), share(s.topLoad)))
 	case len(reasons) == 0:
 		reasons = append(reasons, fmt.Sprintf("not known: the loads are the paper's; the workload lasts %v",
 			s.Draws.Length))
 	}
-	return strings.Join(reasons, "; ")
-}
-
-// agreementTable says how many scenarios agree with the paper, and what the sampling error is.
-func (p *paper) agreementTable(all []comparedScenario) {
-	p.text("agreement")
-	p.header("form", "load asked", "scenarios", "mean difference from the paper", "all together",
-		"sampling error of one scenario", string(agrees), string(differs), string(undecided),
-		"deviation of the true p99 between draws")
-	of := betweenDrawsOf(all)
-	for _, form := range p.forms() {
-		for _, r := range loadRanges {
-			group := form.name + ", " + r.name
-			if of[group] == nil {
-				continue
-			}
-			counts := map[verdict]int{}
-			var ours, theirs []float64
-			var margin float64
-			for _, s := range all {
-				if s.group() != group {
-					continue
-				}
-				counts[s.agrees(of)]++
-				ours = append(ours, s.p99(byIndependent))
-				theirs = append(theirs, s.independent)
-				margin = s.sampling(of).margin(1)
-			}
-			difference, together := paired(ours, theirs)
-			p.row(form.name, r.name, len(ours), percent(difference)+" "+marginText(together),
-				decide(difference, together), marginText(margin), counts[agrees], counts[differs],
-				counts[undecided], marginText(of[group].truth.deviation()))
-		}
+	if v == undecided && s.Form == "short" {
+		reasons = append(reasons, "it takes the whole form, whose workload is 16 times as long")
+	} else if v == undecided {
+		reasons = append(reasons, "it takes more draws, or a longer workload")
 	}
+	return strings.Join(reasons, "; ")
 }
 
 // hostFlowRanges divide scenarios by the number of flows of a host.
@@ -305,7 +251,9 @@ func (e *errorParts) add(s comparedScenario) {
 	e.ours = append(e.ours, s.p99(byIndependent))
 	e.drawing = append(e.drawing, s.drawing())
 	e.undrawn = append(e.undrawn, s.p99(byIndependent)-s.drawing())
-	e.flow = append(e.flow, s.p99(byFlow))
+	if s.measured(byFlow) {
+		e.flow = append(e.flow, s.p99(byFlow))
+	}
 }
 
 // bucketTable shows how the error, and the part of it that comes from the draws, depend on the number of
@@ -339,6 +287,9 @@ func (p *paper) bucketTable(all []comparedScenario) {
 
 // middleAndRange prints the median, the least and the greatest value.
 func middleAndRange(values []float64) string {
+	if len(values) == 0 {
+		return "–"
+	}
 	v := sorted(values)
 	return fmt.Sprintf("%s (%s to %s)", percent(v[len(v)/2]), percent(v[0]), percent(v[len(v)-1]))
 }
@@ -351,20 +302,28 @@ func marginText(margin float64) string {
 	return fmt.Sprintf("±%.1f%%", 100*margin)
 }
 
-func (p *paper) scenarioTable(all []comparedScenario) {
+func (p *paper) scenarioTable(all []comparedScenario, of map[string]*betweenDraws) {
 	p.text("scenarios")
 	p.header("id", "matrix", "sizes", "σ", "oversubscription", "workload", "flows", "busiest link",
 		"busiest tenth", "true p99", "the paper's", "independent", "difference", "verdict", "why not",
 		"the paper's, clustered", "clustered", "flow")
-	of := betweenDrawsOf(all)
 	for _, s := range all {
+		margin := s.margin(of)
 		v := p.judged("192", s.agrees(of))
 		errors := s.p99Errors(byIndependent, "all")
-		margin := s.sampling(of).margin(len(errors))
 		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, s.settled(), s.flows(),
 			share(s.load)+", "+share(s.maxLoad()), share(s.topLoad)+", "+share(s.top10()),
 			fmt.Sprintf("%.1f", s.truth("all", paperEstimate.bySize).p99()), percent(s.independent),
 			sampledError(errors), percent(mean(errors)-s.independent)+" "+marginText(margin), v, s.why(v, margin),
-			percent(s.clustered), percent(s.p99(byClustered)), percent(s.p99(byFlow)))
+			percent(s.clustered), p99Text(s.errorsOf(byClustered, "all", paperEstimate.bySize)),
+			p99Text(s.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
+}
+
+// p99Text prints the mean error of p99, if it is measured.
+func p99Text(errors []percentiles) string {
+	if len(errors) == 0 {
+		return "–"
+	}
+	return percent(meanOf(errors).p99())
 }
