@@ -106,7 +106,7 @@ var (
 			{"size_bin", str, false, "", "size bin of the flows, or all"},
 			{"quantile", f64, false, "", "0.5, 0.9, 0.99 or 0.999"},
 			{"flows", i64, false, "", "number of flows in the group"},
-			{"estimate", f64, false, "", "slowdown at the quantile, to within 0.1%"},
+			{"estimate", f64, false, "", "slowdown at the quantile, interpolated as in answers, to within 0.1%"},
 			{"lo", f64, true, "", "lower bound of the interval, of both parts; null if it is not known"},
 			{"hi", f64, true, "", "upper bound of the interval, of both parts; null if it is not known"},
 			{"warning", str, false, "", "why the workload is too short for this percentile, or empty"},

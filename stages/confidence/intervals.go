@@ -310,6 +310,7 @@ func (x *Intervals) Tails() Tails {
 func (x *Intervals) Rows() []Interval {
 	var out []Interval
 	var of []*intervalGroup // by index into out / len(Quantiles)
+	var between []float64   // quantiles that interpolate between flows
 	var binOf []int
 	bins := append(sizebin.Bins(), sizebin.Bin{Name: sizebin.All})
 	for _, set := range x.order {
@@ -326,6 +327,7 @@ func (x *Intervals) Rows() []Interval {
 			of = append(of, g)
 		}
 	}
+	between = make([]float64, len(out))
 	every2nd := func(from int) func() { // the groups are independent of each other
 		return func() {
 			var c, inCases cumulative
@@ -334,6 +336,7 @@ func (x *Intervals) Rows() []Interval {
 				inCases = of[i].inCases.accumulate(inCases)
 				for n := range Quantiles {
 					row := &out[i*len(Quantiles)+n]
+					between[i*len(Quantiles)+n] = c.interpolated(row.Quantile)
 					if x.drawn {
 						drawnInterval(c, inCases, x.event, row)
 					} else {
@@ -346,8 +349,29 @@ func (x *Intervals) Rows() []Interval {
 	together.Run(every2nd(0), every2nd(1))
 	for i := range out {
 		x.addMethod(binOf[i], &out[i])
+		if !x.drawn {
+			out[i].Warning = intervalWarning(&out[i])
+		}
+		out[i].interpolate(between[i])
 	}
 	return out
+}
+
+// interpolate replaces the estimate, which is the slowdown of a flow, by a quantile between two flows, as
+// questions compute it. They differ in small groups. The interval contains the estimate.
+func (i *Interval) interpolate(estimate float64) {
+	i.Estimate = estimate
+	if i.Lo <= i.Hi {
+		i.Lo = min(i.Lo, estimate)
+		i.Hi = max(i.Hi, estimate)
+	}
+}
+
+// Forget removes the interval, which is not known.
+func (i *Interval) Forget() {
+	i.Lo = math.NaN()
+	i.Hi = math.NaN()
+	i.Warning = intervalWarning(i)
 }
 
 func (x *Intervals) interval(c cumulative, row *Interval) {
@@ -366,8 +390,9 @@ func (x *Intervals) interval(c cumulative, row *Interval) {
 		lo = min(lo, cells[outside])
 		hi = max(hi, cells[len(cells)-1-outside])
 	}
-	row.Estimate, row.Lo, row.Hi = cells.Slowdown(at, 0.5), cells.Slowdown(lo, 0), cells.Slowdown(hi, 1)
-	row.Warning = intervalWarning(row)
+	row.Estimate = cells.Slowdown(at, 0.5)
+	row.Lo = cells.Slowdown(lo, 0)
+	row.Hi = cells.Slowdown(hi, 1)
 }
 
 // The method's own error follows from the disagreement of link cases. The other case is not exact either, so
@@ -466,6 +491,23 @@ func (c cumulative) cellOfAll(p float64) int {
 	return cell
 }
 
+// interpolated returns a quantile of the unweighted slowdowns. It interpolates between order statistics, as
+// questions do (quantile_cont). The group must have flows.
+func (c cumulative) interpolated(p float64) float64 {
+	at := p * float64(c.upTo(len(c)-1, &unweighted)-1)
+	rank := int64(at)
+	of := func(rank int64) float64 {
+		cell := sort.Search(len(c)-1, func(cell int) bool { return c.upTo(cell, &unweighted) > rank })
+		return cells.Slowdown(cell, 0.5)
+	}
+	lo := of(rank)
+	fraction := at - float64(rank)
+	if fraction == 0 {
+		return lo
+	}
+	return lo + float64(fraction*(of(rank+1)-lo))
+}
+
 // quantileName returns the name of a quantile, such as p99.9.
 func quantileName(q float64) string { return fmt.Sprintf("p%g", math.Round(q*100_000)/1000) }
 
@@ -477,9 +519,17 @@ func intervalWarning(row *Interval) string {
 		return fmt.Sprintf("%s: only %d flows are above it; %.0f flows are enough for an interval", name,
 			int64(beyond), math.Round(fewBeyond/(1-row.Quantile)))
 	}
-	wide := (row.Hi - row.Lo) / row.Estimate
+	lo := row.Lo
+	hi := row.Hi
+	part := ""
+	if row.Method != nil {
+		lo = row.Method.WorkloadLo
+		hi = row.Method.WorkloadHi
+		part = " without the method's own error"
+	}
+	wide := (hi - lo) / row.Estimate
 	if wide > wideInterval {
-		return fmt.Sprintf("%s: its interval is %.0f%% wide", name, 100*wide)
+		return fmt.Sprintf("%s: its interval is %.0f%% wide%s", name, 100*wide, part)
 	}
 	return ""
 }

@@ -162,7 +162,7 @@ func (e *Estimate) mixed(m *step.Model, t step.Task, f *Findings) ([]Warning, er
 	if err != nil {
 		return nil, err
 	}
-	if e.Clustered {
+	if e.Clusters != nil {
 		return x.WarningOfClusters(m.Network), nil
 	}
 	return x.Warning(m.Network, f.Effects), nil

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 
 	"parsimon/schema"
@@ -24,9 +23,9 @@ type Estimate struct {
 	Cases *step.Step
 	// Buckets is the step that writes table delay_buckets. It is nil for estimators that draw no delays.
 	Buckets *step.Step
-	// Clustered says that the flows of some links were not simulated, because link cases of other links stand
-	// for them. The percentiles then have no intervals.
-	Clustered bool
+	// Clusters is the step that writes table link_clusters. It is nil without clusters. With clusters, the flows
+	// of some links are not simulated, so the percentiles have no intervals.
+	Clusters *step.Step
 	// Rooms returns the buffer space of each link in its switch, in bytes (exact.Rooms).
 	Rooms func(m *step.Model) []int64
 	Waits Waits
@@ -64,6 +63,9 @@ func Step(m *step.Model, e Estimate) *step.Step {
 	if e.Buckets != nil {
 		s.Reads = append(s.Reads, e.Buckets.Output(schema.DelayBuckets))
 	}
+	if e.Clusters != nil {
+		s.Reads = append(s.Reads, e.Clusters.Output(schema.LinkClusters))
+	}
 	if e.limited(m) {
 		s.Reads = append(s.Reads, e.Cases.Output(schema.LinkStats))
 	}
@@ -99,12 +101,17 @@ func (e *Estimate) write(ctx context.Context, m *step.Model, t step.Task) error 
 	if err != nil {
 		return err
 	}
-	mixed, err := e.mixed(m, t, f)
+	buckets, err := e.mixed(m, t, f)
+	if err != nil {
+		return err
+	}
+	clusters, err := e.clusters(t)
 	if err != nil {
 		return err
 	}
 	t.Note(f.Watch.TailLink(), -1)
-	found := slices.Concat(f.Watch.Warnings(), e.Warnings(m, f), mixed, InputWarnings(m, loads, remarks))
+	found := slices.Concat(f.Watch.Warnings(), e.Warnings(m, f), clusters, buckets,
+		InputWarnings(m, loads, remarks))
 	rows := confidence.Record(f.Intervals)
 	warnings := Record(found)
 	defer rows.Release()
@@ -187,10 +194,9 @@ func (r *reader) findings(ctx context.Context) (*Findings, error) {
 	tails := groups.Tails()
 	bootstrap := func() { f.Intervals = groups.Rows() } // runs while the flows are read again
 	together.Run(bootstrap, func() { f.Watch, err = r.watch(ctx, tails) })
-	if r.Clustered {
+	if r.Clusters != nil {
 		for i := range f.Intervals {
-			f.Intervals[i].Lo = math.NaN()
-			f.Intervals[i].Hi = math.NaN()
+			f.Intervals[i].Forget()
 		}
 	}
 	return f, err
@@ -208,7 +214,7 @@ func (r *reader) groups(ctx context.Context) (*confidence.Intervals, error) {
 	}
 	x := confidence.New(r.workload.FirstStartNS, max(r.workload.LastStartNS, r.loads.LastStartNS), cases)
 	err := r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {
-		if r.Buckets == nil || r.Clustered {
+		if r.Buckets == nil || r.Clusters != nil {
 			return x.Read(slowdowns)
 		}
 		delays, err := r.caseDelays(flows)

@@ -2,7 +2,6 @@ package independent
 
 import (
 	"context"
-	"math"
 
 	"parsimon/schema"
 	"parsimon/stages/diagnose"
@@ -49,13 +48,9 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	summed := sumStep(m, flows, drawn)
 	all = append(all, summed)
 	if o.Intervals == step.WithIntervals {
-		warn := warnings
-		if clustered != nil {
-			warn = clusteredWarnings
-		}
 		all = append(all, diagnose.Step(m, diagnose.Estimate{
 			Flows: flows, Routed: routed, Slowdowns: summed, Contributions: drawn, Cases: cases, Buckets: bucketed,
-			Clustered: clustered != nil, Rooms: exact.Rooms, Waits: diagnose.DelayAsWait, Warnings: warn,
+			Clusters: clustered, Rooms: exact.Rooms, Waits: diagnose.DelayAsWait, Warnings: warnings,
 		}))
 	}
 	return all
@@ -64,16 +59,6 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 // warnings returns the warnings of the estimator.
 func warnings(m *step.Model, f *diagnose.Findings) []diagnose.Warning {
 	return append(f.Watch.LoadedTwice(), diagnose.ReasonsForWholeNetwork(m, f.Loads)...)
-}
-
-// clusteredWarnings returns the warnings of the estimator if links are clustered. The flows of most links are
-// then not simulated, so nothing shows how much their delays would change with other traffic.
-func clusteredWarnings(m *step.Model, f *diagnose.Findings) []diagnose.Warning {
-	return append(warnings(m, f), diagnose.Warning{
-		Kind: "clusters", Measure: math.NaN(), Threshold: math.NaN(), Link: -1,
-		Text: "percentiles have no intervals: with --cluster, most links draw the delays of other links, so it " +
-			"is not known how much they change with other traffic; estimate without --cluster",
-	})
 }
 
 // bucketStep groups the hop delays of links into distributions by flow size. Without clusters it also draws

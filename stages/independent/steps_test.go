@@ -75,13 +75,18 @@ func TestThreeFlowsOnOneLink(t *testing.T) {
 			}
 		}
 		var kinds []string
+		texts := ""
 		for _, rec := range found.Table(schema.Warnings).Records {
 			for i := range int(rec.NumRows()) {
 				kinds = append(kinds, columns.Named(rec, "kind").ValueStr(i))
+				texts += columns.Named(rec, "warning").ValueStr(i)
 			}
 		}
 		if slices.Contains(kinds, "loaded twice") || slices.Contains(kinds, "clusters") != (share > 0) {
 			t.Errorf("warnings %v", kinds)
+		}
+		if strings.Contains(texts, "2 of 4 links draw the delays of other links") != (share > 0) {
+			t.Errorf("the three uplinks are one cluster: %s", texts)
 		}
 		// With clusters, nothing shows how much percentiles change with other traffic.
 		for _, rec := range found.Table(schema.Intervals).Records {

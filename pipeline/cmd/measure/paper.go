@@ -217,8 +217,8 @@ func (p *paper) measureAndTell(ctx context.Context, pass, i int) {
 	}
 }
 
-// measureItem makes the estimates of an item that are not stored, and that a pass or an earlier one makes. The
-// error errLate means that those of the first pass are incomplete.
+// measureItem makes the estimates of an item that are not stored, and that a pass or an earlier one makes.
+// Error errLate means that those of the first pass are incomplete.
 func (p *paper) measureItem(ctx context.Context, form *paperForm, item paperItem,
 	pass int) (*paperRecord, error) {
 	draws, err := p.choose(ctx, form, item)

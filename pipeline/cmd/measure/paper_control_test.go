@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// In the whole form, exact simulates one draw of a scenario with several draws, and scenarios with one draw in
-// the second pass. Otherwise the truth alone would take eight of the sixteen hours of a night.
+// In the whole form, exact simulates one draw of a scenario with several draws, and scenarios with one draw
+// in the second pass. Otherwise the truth alone would take eight of the sixteen hours of a night.
 func TestPassesOfTheWholeForm(t *testing.T) {
 	whole := &paperForm{name: "whole"}
 	short := &paperForm{name: "short"}

@@ -166,13 +166,13 @@ func (p *paper) parameterTable(all []comparedScenario, ways []string) {
 
 func (p *paper) worstTable(all []comparedScenario) {
 	p.text("worst")
-	p.header("id", "load asked", "matrix", "sizes", "oversubscription", "σ", "independent", "the paper's",
-		"flow")
+	p.header("id", "load of the paper's draw", "matrix", "sizes", "oversubscription", "σ", "independent",
+		"the paper's", "flow")
 	byError := slices.SortedFunc(slices.Values(all), func(a, b comparedScenario) int {
 		return cmp.Compare(abs(b.p99(byIndependent)), abs(a.p99(byIndependent)))
 	})
 	for _, s := range byError[:min(5, len(byError))] {
-		p.row(s.id, share(s.asked), s.matrix, s.sizes, s.oversub, s.sigma, percent(s.p99(byIndependent)),
+		p.row(s.id, share(s.load), s.matrix, s.sizes, s.oversub, s.sigma, percent(s.p99(byIndependent)),
 			percent(s.independent), p99Text(s.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
 }

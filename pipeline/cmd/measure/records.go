@@ -36,7 +36,8 @@ func (b *bench) startTime() {
 }
 
 // version returns the program with its commit, and the version of the method. If the method has the same
-// version, its results are the same, and stored ones stay valid. The version of the lake does not change them.
+// version, its results are the same, and stored ones stay valid. The version of the lake does not change
+// them.
 func (b *bench) version(ctx context.Context) (program, method string) {
 	program, versions, _ := strings.Cut(strings.TrimSpace(b.parsimon(ctx, "version")), "\n")
 	return program, methodOf(versions)
