@@ -28,11 +28,16 @@ type Hop struct {
 type HopIndex struct {
 	table    string // its name, for errors
 	firstRow int64
-	hops     []Cell  // of all flows, grouped by flow
-	first    []int32 // by flow of the chunk: index of its hop 0
-	length   []int16 // by flow: number of hops; 0: no row
-	flow     []Hop   // result of the last call of Hops
-	path     []int32 // links of that flow
+	hops     []Cell   // of all flows, grouped by flow
+	flows    []hopsOf // by flow of the chunk
+	flow     []Hop    // result of the last call of Hops
+	path     []int32  // links of that flow
+}
+
+// hopsOf says where the hops of a flow are.
+type hopsOf struct {
+	first  int32 // index of hop 0
+	length int16 // 0: no row
 }
 
 // Begin removes all rows and prepares for rows of a table about the chunk of flows that starts at row
@@ -41,13 +46,13 @@ func (x *HopIndex) Begin(table schema.Table, firstRow, flows int64) {
 	x.table = table.Name
 	x.firstRow = firstRow
 	x.hops = x.hops[:0]
-	x.first, x.length = columns.Resize(x.first, int(flows)), columns.Resize(x.length, int(flows))
-	clear(x.length)
+	x.flows = columns.Resize(x.flows, int(flows))
+	clear(x.flows)
 }
 
 // Has reports whether a flow belongs to the chunk.
 func (x *HopIndex) Has(row int64) bool {
-	return row >= x.firstRow && row-x.firstRow < int64(len(x.length))
+	return row >= x.firstRow && row-x.firstRow < int64(len(x.flows))
 }
 
 // usualHops is the largest number of hops for which memory is reserved per flow that has not been read.
@@ -55,10 +60,9 @@ const usualHops = 8
 
 // Reserve allocates the hops of flow f of the chunk.
 func (x *HopIndex) Reserve(f int64, hops int16) {
-	x.first[f] = int32(len(x.hops))
-	x.length[f] = hops
+	x.flows[f] = hopsOf{int32(len(x.hops)), hops}
 	if cap(x.hops)-len(x.hops) < int(hops) { // later flows have about as many hops
-		x.hops = slices.Grow(x.hops, max(int(hops), min(int(hops), usualHops)*(len(x.length)-int(f))))
+		x.hops = slices.Grow(x.hops, max(int(hops), min(int(hops), usualHops)*(len(x.flows)-int(f))))
 	}
 	for range hops {
 		x.hops = append(x.hops, Cell{Link: -1})
@@ -72,13 +76,14 @@ func (x *HopIndex) Add(row int64, hop, hops int16, is Cell) error {
 		return nil
 	}
 	f := row - x.firstRow
-	if x.length[f] == 0 {
+	if x.flows[f].length == 0 {
 		x.Reserve(f, max(0, hops))
 	}
-	if hop < 0 || hop >= min(hops, x.length[f]) {
+	of := x.flows[f]
+	if hop < 0 || hop >= min(hops, of.length) {
 		return fmt.Errorf("%s: flow row %d has hop %d, which is not on its path of %d", x.table, row, hop, hops)
 	}
-	at := &x.hops[int(x.first[f])+int(hop)]
+	at := &x.hops[int(of.first)+int(hop)]
 	if at.Link < 0 {
 		*at = is
 	}
@@ -89,10 +94,11 @@ func (x *HopIndex) Add(row int64, hop, hops int16, is Cell) error {
 // no rows. A hop without a row is an error. The result is valid until the next call.
 func (x *HopIndex) Cells(f int) ([]Cell, error) {
 	x.path = x.path[:0]
-	if x.length[f] == 0 {
+	of := x.flows[f]
+	if of.length == 0 {
 		return nil, nil
 	}
-	hops := x.hops[x.first[f]:][:x.length[f]]
+	hops := x.hops[of.first:][:of.length]
 	for h := range hops {
 		if hops[h].Link >= 0 {
 			x.path = append(x.path, hops[h].Link)
