@@ -134,6 +134,10 @@ func TestServiceErrors(t *testing.T) {
 				{0, 6}}
 		},
 		"no two hosts exchange traffic": func(s *workload.Service) { s.Pairs = [][2]int32{} },
+		"none of its hosts is in its racks": func(s *workload.Service) {
+			s.Pairs = nil
+			s.Hosts = []int32{99}
+		},
 	} {
 		w := &workload.Workload{MaxLoad: 0.5, Flows: 1,
 			Services: []workload.Service{pairService(t, "other", "", [2]int32{1, 2}),
@@ -222,6 +226,10 @@ func TestTrafficWithinRacks(t *testing.T) {
 	}
 	if len(pairs) != 2 {
 		t.Errorf("two hosts send in %d of 2 directions", len(pairs))
+	}
+	pairs = senders(t, n, workload.Service{Hosts: two})
+	if len(pairs) != 2 {
+		t.Errorf("two hosts of one rack send in %d of 2 directions", len(pairs))
 	}
 }
 
