@@ -97,6 +97,8 @@ var equivalents = []equivalent{
 	{"stages/topology/format/cabling.go",
 		"if r.header(cablingNamespace) == \"\" || len(r.rows) == 0 {", "0", "a single row has one namespace"},
 	{"stages/exact/links.go", "if deepest > 0 {", "0", "a queue has no byte or a packet"},
+	{"stages/workload/workload.go", "if len(*b) < columns.BatchRows {", "<",
+		"rows do not depend on the size of batches"},
 	{"stages/workload/workload.go", "return 1", "1", "weights are relative, and all others are 0"},
 	{"stages/topology/router.go", "h.only = -1", "1", "any number below 0 is none"},
 	{"stages/topology/network.go", "if top < 4*len(nodes)+1<<16 {", "",
