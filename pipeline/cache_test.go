@@ -21,7 +21,7 @@ func TestCacheChangesNoRow(t *testing.T) {
 }
 
 func cacheChangesNoRow(t *testing.T, v Variant) {
-	topology, flows := fixture.Trace(t, 500)
+	topology, flows := fixture.Trace(t, 1200)
 	plain := options{Lake: t.TempDir(), Variant: v}
 	estimate(t, topology, flows, plain)
 	want := digestOf(t, plain.Lake, v.Estimator)
