@@ -133,7 +133,7 @@ func CatalogDigest(lake string, files []File) (string, error) {
 		return "", err
 	}
 	h := xxh3.New()
-	for _, text := range append(functions(), lakeFiles{root: root}.macro()) {
+	for _, text := range slices.Concat(functions(), []string{lakeFiles{root: root}.macro()}) {
 		_, _ = h.WriteString(text + "\x00") // never fails
 	}
 	for _, v := range all {

@@ -52,6 +52,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -376,11 +377,11 @@ func (db *DB) Write(ctx context.Context, text, form string) (rows int64, err err
 		return 0, err
 	}
 	defer func() { _ = conn.Close() }() // of the pool
-	return db.write(ctx, conn, text, form)
+	return db.write(ctx, conn, text, form, writers{format.Copy, format.Table})
 }
 
 // WriteKnown is Write for a SELECT of the program, as of Text, which is not checked. The text must name every
-// relation directly after FROM or JOIN.
+// relation directly after FROM or JOIN. The columns of its answer have simple types (format.CopySimple).
 func (db *DB) WriteKnown(ctx context.Context, text, form string) (rows int64, err error) {
 	conn, err := db.sql.Conn(ctx)
 	if err != nil {
@@ -391,20 +392,32 @@ func (db *DB) WriteKnown(ctx context.Context, text, form string) (rows int64, er
 	if err != nil {
 		return 0, duckdb.OrCause(ctx, err)
 	}
-	return db.write(ctx, conn, text, form)
+	how := writers{format.CopySimple, format.TableSimple}
+	if form == "json" { // it has no NaN
+		how.copy = format.Copy
+	}
+	return db.write(ctx, conn, text, form, how)
+}
+
+// writers are functions of package format.
+type writers struct {
+	copy  func(ctx context.Context, conn *sql.Conn, text, form, path string) (rows int64, err error)
+	table func(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows int64, err error)
 }
 
 // write writes the answer of a SELECT to Options.Output.
-func (db *DB) write(ctx context.Context, conn *sql.Conn, text, form string) (rows int64, err error) {
+func (db *DB) write(
+	ctx context.Context, conn *sql.Conn, text, form string, how writers,
+) (rows int64, err error) {
 	if form != "table" {
-		rows, err = format.Copy(ctx, conn, text, form, db.output)
+		rows, err = how.copy(ctx, conn, text, form, db.output)
 		return rows, duckdb.OrCause(ctx, err)
 	}
 	out, err := os.OpenFile(db.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return 0, err
 	}
-	rows, err = format.Table(ctx, conn, text, out)
+	rows, err = how.table(ctx, conn, text, out)
 	return rows, errors.Join(duckdb.OrCause(ctx, err), out.Close())
 }
 

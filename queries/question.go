@@ -3,10 +3,8 @@ package queries
 import (
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,17 +64,26 @@ func readQuery(file string) (Query, error) {
 	return parseQuery(file, whole)
 }
 
-// include is a line of a question that stands for a file of folder fragments.
-var include = regexp.MustCompile(`-- include (\w+)\n`)
+// include begins a line of a question that stands for a file of folder fragments.
+const include = "-- include "
 
 // withFragments replaces the lines include by the files that they name.
-func withFragments(text string) (whole string, err error) {
-	whole = include.ReplaceAllStringFunc(text, func(line string) string {
-		fragment, readErr := files.ReadFile("fragments/" + include.FindStringSubmatch(line)[1] + ".sql")
-		err = errors.Join(err, readErr)
-		return string(fragment)
-	})
-	return whole, err
+func withFragments(text string) (string, error) {
+	var whole strings.Builder
+	for {
+		before, after, found := strings.Cut(text, include)
+		whole.WriteString(before)
+		if !found {
+			return whole.String(), nil
+		}
+		name, rest, _ := strings.Cut(after, "\n")
+		fragment, err := files.ReadFile("fragments/" + name + ".sql")
+		if err != nil {
+			return "", err
+		}
+		whole.Write(fragment)
+		text = rest
+	}
 }
 
 // read returns an embedded file that the program itself names. A missing one is a bug.
@@ -190,12 +197,6 @@ func parseTime(text string) (ns int64, err error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-var (
-	questionHead = regexp.MustCompile(`^-- question: (.+)\n-- grain: (.+)\n-- units: (.+)\n((?:-- .+\n)*)$`)
-	paramLine    = regexp.MustCompile(`^-- param: ([a-z][a-z0-9_]*) ` +
-		`(text|count|positive|fraction|time|[a-z0-9.]+(?:\|[a-z0-9.]+)+) = (\S+) : (.+)\n$`)
-)
-
 // replaceUses replaces every use of a parameter, $NAME, in the SQL of a question. A name is one of Go's, of
 // ASCII characters.
 func replaceUses(text string, value func(use string) string) string {
@@ -248,28 +249,63 @@ func inName(c byte) bool {
 // Types are those of Param. Every parameter must be declared and used.
 func parseQuery(file, text string) (Query, error) {
 	head, body, _ := strings.Cut(text, "\n\n")
-	m := questionHead.FindStringSubmatch(head + "\n")
-	if m == nil || body == "" || strings.Contains(body, ";") {
-		return Query{}, fmt.Errorf("%s: want lines question, grain, units and param, an empty line, and one "+
-			"SELECT without a semicolon", file)
+	q := Query{Name: strings.TrimSuffix(file, ".sql"), SQL: strings.TrimSpace(body)}
+	lines := strings.Split(head, "\n")
+	for i, line := range []struct {
+		key string
+		to  *string
+	}{{"question", &q.Question}, {"grain", &q.Grain}, {"units", &q.Units}} {
+		var found bool
+		if i < len(lines) {
+			*line.to, found = strings.CutPrefix(lines[i], "-- "+line.key+": ")
+		}
+		if !found || *line.to == "" || body == "" || strings.Contains(body, ";") {
+			return Query{}, fmt.Errorf("%s: want lines question, grain, units and param, an empty line, and one "+
+				"SELECT without a semicolon", file)
+		}
 	}
-	q := Query{Name: strings.TrimSuffix(file, ".sql"), Question: m[1], Grain: m[2], Units: m[3],
-		SQL: strings.TrimSpace(body)}
 	uses := usesIn(q.SQL)
-	for line := range strings.Lines(m[4]) {
-		p := paramLine.FindStringSubmatch(line)
-		if p == nil || q.hasParam(p[1]) || !slices.Contains(uses, "$"+p[1]) {
+	for _, line := range lines[3:] {
+		p, ok := parseParam(line)
+		if !ok || q.hasParam(p.Name) || !slices.Contains(uses, "$"+p.Name) {
 			return q, fmt.Errorf("%s: want `-- param: NAME TYPE = DEFAULT : what it is`, once and used, got %q", file,
 				line)
 		}
-		q.Params = append(q.Params, Param{Name: p[1], Type: p[2], Default: strings.TrimPrefix(p[3], "''"),
-			Doc: p[4]})
+		q.Params = append(q.Params, p)
 	}
 	if _, err := q.With(nil); err != nil {
 		return q, fmt.Errorf("%s: %w", file, err)
 	}
 	return q, nil
 }
+
+// parseParam parses the line of a parameter.
+func parseParam(line string) (p Param, ok bool) {
+	line, isParam := strings.CutPrefix(line, "-- param: ")
+	declared, doc, hasDoc := strings.Cut(line, " : ")
+	left, value, hasValue := strings.Cut(declared, " = ")
+	name, kind, hasType := strings.Cut(left, " ")
+	p = Param{Name: name, Type: kind, Default: strings.TrimPrefix(value, "''"), Doc: doc}
+	known := slices.Contains([]string{"text", "count", "positive", "fraction", "time"}, kind)
+	ok = isParam && hasDoc && hasValue && hasType && doc != "" && value != "" && !strings.Contains(value, " ") &&
+		isWord(name) && !isDigit(name[0]) && (known || isChoice(kind))
+	return p, ok
+}
+
+// isChoice reports whether the type of a parameter is a list of words or numbers.
+func isChoice(kind string) bool {
+	words := strings.Split(kind, "|")
+	return len(words) > 1 && !slices.ContainsFunc(words, func(word string) bool {
+		return word == "" || strings.Trim(word, lowerCase+".") != ""
+	})
+}
+
+// isWord reports whether a text has lower-case letters, digits and _ only.
+func isWord(text string) bool {
+	return text != "" && strings.Trim(text, lowerCase+"_") == ""
+}
+
+const lowerCase = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 // OfEvent reports whether the question is about events, which are by default those of the scenario.
 func (q Query) OfEvent() bool {

@@ -73,6 +73,41 @@ func writeTemplate(t *testing.T, all []view) {
 	}
 }
 
+// The columns of all questions have simple types. WriteKnown would write others as DuckDB does, for example
+// lists not as JSON.
+func TestQuestionsHaveSimpleColumns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), CatalogFile)
+	if err := shippedTemplate().unpack(path); err != nil {
+		t.Fatal(err)
+	}
+	db := openCatalog(t, path)
+	defer func() { _ = db.Close() }()
+	rows, err := db.Query("SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns := map[string]int{} // by question
+	for rows.Next() {
+		var view, column, kind string
+		if err := rows.Scan(&view, &column, &kind); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Get(view); err != nil {
+			continue
+		}
+		columns[view]++
+		simple := []string{"VARCHAR", "BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"}
+		if !slices.Contains(simple, kind) {
+			t.Errorf("question %s, column %s: type %s", view, column, kind)
+		}
+	}
+	all, err := List()
+	if err != nil || len(columns) != len(all) {
+		t.Errorf("%d of %d questions have columns: %v", len(columns), len(all), err)
+	}
+}
+
 // A catalog is the same by the template, by an old one and by none. Otherwise the views that a user of DuckDB
 // reads would depend on when the template was written.
 func TestTemplatesDoNotChangeCatalogs(t *testing.T) {

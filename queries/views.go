@@ -369,9 +369,9 @@ func sizeBinsView() string {
 func sizeBinMacro() string { return "size_bin_of(bytes) AS " + sizebin.Case("bytes") }
 
 // functions returns the scalar macros of the catalog, as name(parameters) AS expression.
-func functions() []string {
+var functions = sync.OnceValue(func() []string {
 	return []string{sizeBinMacro(), macro("macros/percentile_cell"), macro("macros/percentile_within")}
-}
+})
 
 // A macroFolder is the folder of the macros for percentiles.
 type macroFolder string
@@ -416,10 +416,10 @@ const (
 
 // createFunctions creates the scalar macros of the catalog, and others.
 func createFunctions(run duckdb.Runner, how creation, others ...string) error {
-	for _, text := range append(functions(), others...) {
-		if err := run(string(how) + " MACRO " + text); err != nil {
-			return fmt.Errorf("macro %.20s: %w", text, err)
-		}
+	statements := names.Of(slices.Concat(functions(), others),
+		func(text string) string { return string(how) + " MACRO " + text })
+	if err := run(strings.Join(statements, ";\n")); err != nil {
+		return fmt.Errorf("macros: %w", err)
 	}
 	return nil
 }

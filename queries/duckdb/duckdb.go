@@ -94,10 +94,8 @@ func Open(ctx context.Context, o Options) (_ *sql.DB, err error) {
 		return nil, fmt.Errorf("open DuckDB: %w", err)
 	}
 	db := sql.OpenDB(connector)
-	for _, s := range o.settings() {
-		if _, err := db.ExecContext(ctx, s); err != nil {
-			return nil, errors.Join(fmt.Errorf("open DuckDB: %s: %w", s, FirstLine(err)), db.Close())
-		}
+	if _, err := db.ExecContext(ctx, strings.Join(o.settings(), "; ")); err != nil {
+		return nil, errors.Join(fmt.Errorf("open DuckDB: %w", FirstLine(err)), db.Close())
 	}
 	return db, nil
 }
@@ -144,14 +142,11 @@ func Build(path string, statements func(run Runner) error) error {
 // compares whole paths with allowed_paths, so that they cannot be bypassed; the path DIR/./x/../../secret
 // passes allowed_directories (DuckDB 1.4.1).
 func Lock(ctx context.Context, db *sql.DB, paths ...string) error {
-	for _, s := range []string{
-		"SET GLOBAL allowed_paths = [" + quoteList(paths) + "]",
-		"SET GLOBAL enable_external_access = false",
-		"SET GLOBAL lock_configuration = true", // last: nothing can be set after it
-	} {
-		if _, err := db.ExecContext(ctx, s); err != nil {
-			return fmt.Errorf("lock DuckDB: %s: %w", s, FirstLine(err))
-		}
+	_, err := db.ExecContext(ctx, "SET GLOBAL allowed_paths = ["+quoteList(paths)+"]; "+
+		"SET GLOBAL enable_external_access = false; "+
+		"SET GLOBAL lock_configuration = true") // last: nothing can be set after it
+	if err != nil {
+		return fmt.Errorf("lock DuckDB: %w", FirstLine(err))
 	}
 	return nil
 }

@@ -99,6 +99,13 @@ func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) (rows 
 	if err != nil {
 		return 0, err
 	}
+	return CopySimple(ctx, conn, text, format, path)
+}
+
+// CopySimple is Copy for an answer whose columns have different names and simple types: text, Booleans,
+// integers and, unless the format is json, floats and decimals. DuckDB need not find out the types first,
+// which takes as long as planning the SELECT.
+func CopySimple(ctx context.Context, conn *sql.Conn, text, format, path string) (rows int64, err error) {
 	done, err := conn.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (%s, USE_TMP_FILE false)", text,
 		duckdb.Quote(path), copyOptions[format]))
 	if err != nil {
@@ -160,6 +167,11 @@ func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows 
 	if text, err = project(ctx, conn, text, "table"); err != nil {
 		return 0, err
 	}
+	return TableSimple(ctx, conn, text, w)
+}
+
+// TableSimple is Table for an answer of simple types, as CopySimple is for Copy.
+func TableSimple(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows int64, err error) {
 	a, err := Read(ctx, conn, text, TableRows)
 	if err != nil {
 		return 0, err

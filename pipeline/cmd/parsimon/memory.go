@@ -40,6 +40,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -64,7 +65,7 @@ const autoMemoryDoc = "auto: 4GiB, or less where the control group (container) o
 func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
 	parse(f, to, func(text string) (int64, error) {
 		if text == autoMemory {
-			return defaultMemory(memlimit.FromCgroup), nil
+			return defaultMemory(groupLimit), nil
 		}
 		bytes, err := units.Parse(text, units.Bytes)
 		if err != nil || bytes < minMemory {
@@ -73,6 +74,10 @@ func declareMemory(f *pflag.FlagSet, to *int64, byDefault, usage string) {
 		return bytes, err
 	}, flagSpec{name: "memory-limit", byDefault: byDefault, usage: usage})
 }
+
+// groupLimit returns the limit of the control groups of the process. Several commands have the flag, so it
+// reads the limit once.
+var groupLimit = sync.OnceValues(memlimit.FromCgroup)
 
 // defaultMemory returns the memory limit of a command without --memory-limit. groups reads the limit of the
 // control groups of the process.
