@@ -68,7 +68,11 @@ func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.Ta
 	p99 := 1.0
 	n := len(r.Percentiles)
 	if n > 0 {
-		p99 = r.Percentiles[n-1].P99 // of all flows
+		all := r.Percentiles[n-1]
+		p99 = all.P99
+		if all.Max == p99 { // no flow is slower
+			return found, nil
+		}
 	}
 	links, err := answers[struct {
 		Link  int32   `json:"link_id"`
@@ -443,8 +447,8 @@ func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, er
 		r.Services = r.Services[:min(mostServices, len(r.Services))]
 	}
 	r.Jobs, wrong[2] = Jobs(ctx, db, e)
-	r.Warnings, wrong[3] = warnings(ctx, db, e)
 	r.Load, wrong[5] = load(ctx, db, e)
+	r.Warnings, wrong[3] = warnings(ctx, db, e, r.Load)
 	r.Sizes, wrong[6] = readSizes(ctx, db, e, e.Variant().Stored())
 	if o.Text {
 		wrong[4] = r.forPeople.read(ctx, db, r)
@@ -480,13 +484,19 @@ func (r *Result) readCounts() (err error) {
 
 // Warnings returns the warnings about an estimate, except those about the length of the workload.
 func Warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]string, error) {
-	all, err := warnings(ctx, db, e)
+	l, err := load(ctx, db, e)
+	if err != nil {
+		return nil, err
+	}
+	all, err := warnings(ctx, db, e, l)
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "few flows: ") }), err
 }
 
 // warnings returns the warnings about the estimate. Each cause has one line with the number of affected links
 // and what to do. Another line lists the percentiles for which the workload is too short.
-func warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]string, error) {
+func warnings(
+	ctx context.Context, db *queries.DB, e *pipeline.Estimation, l *LoadResult,
+) ([]string, error) {
 	longer := "a longer workload (of an ingested one: --from and --to)"
 	if e.Spec.MaxLoad > 0 {
 		longer = "more time (--duration)"
@@ -498,12 +508,11 @@ func warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]st
 	if err != nil {
 		return nil, err
 	}
-	l, err := load(ctx, db, e)
 	warning := l.warning()
 	if warning != "" {
 		all = append(all, warning)
 	}
-	return all, err
+	return all, nil
 }
 
 // SharedHosts returns lines about jobs of an estimate that share more hosts than in the base.
