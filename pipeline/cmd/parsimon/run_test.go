@@ -175,8 +175,10 @@ func TestClasses(t *testing.T) {
 	dir := t.TempDir()
 	lake := filepath.Join(dir, "lake")
 	file := filepath.Join(dir, "classes.yaml")
-	writeFiles(t, map[string]string{file: tinyText + "switches: {buffer: 100KB, classes: [{name: web, queue: " +
-		"2, services: [web], weight: 3}]}\n"})
+	writeFiles(t, map[string]string{
+		file: strings.Replace(tinyText, "flows_count: 3000", "flows_count: 1000", 1) +
+			"switches: {buffer: 100KB, classes: [{name: web, queue: 2, services: [web], weight: 3}]}\n",
+	})
 	contains(t, must(t, "run", file, "--lake", lake, "--quiet"), "variant exact",
 		"switch buffers of 100000 bytes")
 	contains(t, must(t, "query", "slowdown_by_class", "--lake", lake, "--format", "csv"),
