@@ -243,10 +243,10 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 	if records == nil {
 		stats, err = ingester.File(ctx, in.Mappings, s.path, s.N)
 	}
+	s.FileStats = stats
 	if err := cmp.Or(s.checkUnchanged(ctx), err); err != nil {
 		return err
 	}
-	s.FileStats = stats
 	s.Format, s.Mapping = s.FileStats.Mapping.Name, scenario.BytesDigest([]byte(s.FileStats.Mapping.Rows))
 	if s.Waits+s.ComputeSteps > 0 {
 		return fmt.Errorf("%s: flows wait for others (column after): run takes such files with --flows", s.File)
@@ -277,13 +277,17 @@ func (in *ingestion) addFile(ctx context.Context, ingester *ingest.Ingester, s *
 }
 
 // checkUnchanged returns an error if a file is not as it was when its digest was computed. Such a change also
-// explains an error of reading the file. Nobody else writes the copy of an object.
+// explains an error of reading the file. If the hash of what was read is not known, the file is read again.
+// Nobody else writes the copy of an object.
 func (s *Source) checkUnchanged(ctx context.Context) error {
-	if s.isObject() {
+	switch {
+	case s.isObject() || s.FileStats.XXH3 == s.xxh3:
 		return nil
+	case s.FileStats.XXH3 > 0:
+		return &scenario.ChangedError{Path: s.File}
 	}
 	now, err := ingest.Digest(ctx, "flow file", s.File)
-	if err == nil && now != s.Digest {
+	if err == nil && now.SHA256 != s.Digest {
 		return &scenario.ChangedError{Path: s.File}
 	}
 	return err

@@ -362,7 +362,7 @@ func (in *ingestion) digestAll(ctx context.Context, files []string) (read []Sour
 		if err != nil {
 			return nil, err
 		}
-		read = append(read, Source{File: f, Digest: digest, FileBytes: info.Size()})
+		read = append(read, Source{File: f, Digest: digest.SHA256, FileBytes: info.Size(), xxh3: digest.XXH3})
 	}
 	return read, nil
 }

@@ -218,10 +218,11 @@ func (in *ingestion) addObject(ctx context.Context, ingester *ingest.Ingester, c
 // addCopy adds the copy of an object.
 func (in *ingestion) addCopy(ctx context.Context, ingester *ingest.Ingester, o *Source) (
 	added bool, err error) {
-	o.Digest, err = ingest.Digest(ctx, "flow file", o.path)
+	digests, err := ingest.Digest(ctx, "flow file", o.path)
 	if err != nil {
 		return false, err
 	}
+	o.Digest = digests.SHA256
 	if in.known[o.Digest] {
 		in.report.KnownFiles++
 		in.recognize(o)

@@ -79,6 +79,7 @@ type Source struct {
 	Files []lake.DataFile `json:"files"` // files of records and, if there are any, of rejects
 
 	path string // of the file or of the copy of the object, while it is ingested
+	xxh3 uint64 // of the content, as in ingest.Digests
 }
 
 // Merged is the result of merging all sources.

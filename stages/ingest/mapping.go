@@ -233,8 +233,9 @@ type rowSource struct {
 	file     string // the Parquet file that it reads
 	rows     int64  // including broken ones
 	broken   int64
-	noted    int64 // see Mapping
-	openEnd  bool  // see textFile
+	noted    int64  // see Mapping
+	openEnd  bool   // see textFile
+	xxh3     uint64 // see textFile
 }
 
 // stage prepares a file so that it can be read several times, with row numbers.
@@ -255,6 +256,7 @@ func (in *Ingester) stageText(ctx context.Context, w fileWork) (src rowSource, e
 	}
 	src.rows = text.rows
 	src.openEnd = text.openEnd
+	src.xxh3 = text.xxh3
 	if m.reads == "json" {
 		src.relation = jsonRelation(m, src.file)
 	} else if src.relation, err = fieldsRelation(m, src.file, text.layouts); err != nil {

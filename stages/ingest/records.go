@@ -44,6 +44,9 @@ type FileStats struct {
 	WaitsFile    string `json:"-"`
 	ComputeSteps int64  `json:"-"`
 
+	// XXH3 is the hash of the text that was read, as in Digests; 0: unknown.
+	XXH3 uint64 `json:"-"`
+
 	medianDayNS int64 // the day in which the median row starts
 }
 
@@ -99,6 +102,7 @@ func (in *Ingester) file(ctx context.Context, of []*Mapping, file string, n int3
 func (in *Ingester) process(ctx context.Context, w fileWork, stats *FileStats) error {
 	stats.Mapping = w.m
 	stats.Rows = w.src.rows
+	stats.XXH3 = w.src.xxh3
 	if w.regular != nil {
 		stats.Rows += w.regular.n + w.regular.rejects.n
 	}

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -418,5 +419,34 @@ func TestErrorOfCollectedRecords(t *testing.T) {
 	_, _, err = in.RegularFile(t.Context(), m, file, 1, FileTables{&records, &rejects})
 	if !errors.As(err, new(*CollectError)) {
 		t.Error(err)
+	}
+}
+
+// Lines are divided at separators only, and a quote, a control character or a byte that is not ASCII at any
+// place makes a line irregular. Without this, such a line would have other fields than by SQL.
+func TestSplitRegularLooksAtEachByte(t *testing.T) {
+	plain := []byte("10.0.0.1,10.0.0.2,443,6,7,1234567,x")
+	for _, separator := range []byte{',', ';', '\t', ' '} {
+		for at := range plain {
+			for c := range 256 {
+				line := bytes.ReplaceAll(plain, []byte(","), []byte{separator})
+				line[at] = byte(c)
+				var want []string
+				odd := func(r byte) bool { return r != separator && (r < ' ' || r > '~' || r == '"') }
+				if !slices.ContainsFunc(line, odd) {
+					want = strings.Split(string(line), string(separator))
+				}
+				if separator == ' ' && slices.Contains(want[:max(0, len(want)-1)], "") {
+					want = nil
+				}
+				var got []string
+				for _, field := range splitRegular(line, separator, nil) {
+					got = append(got, string(field))
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("%q at %q: %q, want %q", line, separator, got, want)
+				}
+			}
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zeebo/xxh3"
 
 	"parsimon/schema"
@@ -64,11 +63,13 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(w.dir)) }()
 	rows.dir = w.dir
+	rows.out.start()
+	defer func() { err = cmp.Or(err, rows.out.finish()) }()
 	if w.src, err = in.stageText(ctx, w); err != nil {
 		return stats, err
 	}
 	rows.endDay()
-	if err := rows.out.flush(); err != nil {
+	if err := cmp.Or(rows.out.flush(), rows.out.finish()); err != nil {
 		return stats, err
 	}
 	if err := in.processWithin(ctx, w, &stats); err != nil {
@@ -173,7 +174,7 @@ func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regular
 	r := &regularRows{
 		Ingester: in, m: m, format: regularFormats[m.Name], source: n,
 		addresses: map[string]*regularAddress{}, hashes: extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
-		out: regularOut{FileTables: out, texts: knownTexts{}}, regularLine: regularLine{layoutN: -1},
+		out: regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},
 	}
 	if m.Records {
 		r.out.collected = in.collector.Read(n)
@@ -315,7 +316,7 @@ func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
 		return false, err
 	}
 	r.append(record, row)
-	if len(r.out.rows) < batchRows {
+	if len(r.out.rows) < flushedRows {
 		return true, nil
 	}
 	return true, r.out.flush()
@@ -564,41 +565,6 @@ func (t *regularTimes) endDay() {
 	t.inDay = 0
 }
 
-// A recordRow is a row of table records. Negative numbers are null in columns that can be null.
-type recordRow struct {
-	Source  int32 `col:"source"`
-	Row     int64 `col:"row"`
-	Reverse bool  `col:"reverse"`
-	FlowID  int64 `col:"flow_id"`
-	rowEnds
-	Observer     string `col:"observer"`
-	SizeBytes    int64  `col:"size_bytes"`
-	StartNS      int64  `col:"start_ns"`
-	EndNS        int64  `col:"end_ns"`
-	ResolutionNS int64  `col:"resolution_ns"`
-	Samples      int64  `col:"samples"`
-	Packets      int64  `col:"packets"`
-	rowLabels
-}
-
-// rowEnds are the columns of a connection.
-type rowEnds struct {
-	Src      int32 `col:"src"`
-	Dst      int32 `col:"dst"`
-	Protocol int16 `col:"protocol"`
-	SrcPort  int32 `col:"src_port"`
-	DstPort  int32 `col:"dst_port"`
-}
-
-// rowLabels are the columns that describe a flow.
-type rowLabels struct {
-	Service string `col:"service"`
-	VNet    string `col:"vnet"`
-	DSCP    int16  `col:"dscp"`
-}
-
-var recordTable = columns.TableOf[recordRow](schema.Records)
-
 // append appends a record to the rows that are written next.
 func (r *regularRows) append(v *regularRecord, row int64) {
 	whole := v.bytes * v.rate
@@ -613,72 +579,18 @@ func (r *regularRows) append(v *regularRecord, row int64) {
 	if v.packets > 0 && v.packets <= whole/v.rate {
 		packets = v.packets * v.rate
 	}
-	r.out.rows = append(r.out.rows, recordRow{
+	r.out.rows = append(r.out.rows, connections.Row{
 		Source: r.source, Row: row, FlowID: v.flowID, Observer: r.out.texts.of(r.observer), SizeBytes: whole,
 		StartNS: v.start.ns, EndNS: v.end.ns, ResolutionNS: v.start.resolutionNS, Samples: samples,
 		Packets: packets,
-		rowEnds: rowEnds{
-			v.src.node, v.dst.node, int16(v.protocol), int32(v.srcPort), int32(v.dstPort),
+		RowEnds: connections.RowEnds{
+			Src: v.src.node, Dst: v.dst.node, Protocol: int16(v.protocol), SrcPort: int32(v.srcPort),
+			DstPort: int32(v.dstPort),
 		},
-		rowLabels: rowLabels{v.labels.service, v.labels.vnet, int16(v.dscp)},
+		RowLabels: connections.RowLabels{
+			Service: v.labels.service, VNet: v.labels.vnet, DSCP: int16(v.dscp),
+		},
 	})
-}
-
-// regularOut is where the records of a file go.
-type regularOut struct {
-	FileTables
-	collected *connections.Reading // for the merge; nil: rows are flows
-	rows      []recordRow          // that are not written yet
-	texts     knownTexts           // of rows
-}
-
-// flush writes the rows.
-func (o *regularOut) flush() error {
-	err := recordTable.Write(o, o.rows)
-	o.rows = o.rows[:0]
-	return err
-}
-
-// Write writes a batch of records. It implements schema.Sink.
-func (o *regularOut) Write(batch arrow.Record) error {
-	if o.collected != nil {
-		if err := o.collected.Write(batch); err != nil {
-			return &CollectError{err}
-		}
-	}
-	return o.Records.Write(batch)
-}
-
-// A CollectError is an error of collecting the records of all files for the merge, such as a full disk. The
-// records of other files may be lost.
-type CollectError struct{ Err error }
-
-// Error returns the reason.
-func (e *CollectError) Error() string { return "records cannot be merged: " + e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *CollectError) Unwrap() error { return e.Err }
-
-// knownTexts are texts that need not be copied for each row that has them.
-type knownTexts map[string]string
-
-// maxKnownTexts is the maximum number of texts that are known at a time.
-const maxKnownTexts = 1 << 12
-
-// of returns a text.
-func (t knownTexts) of(text []byte) string {
-	if len(text) == 0 {
-		return ""
-	}
-	known, ok := t[string(text)]
-	if !ok {
-		if len(t) == maxKnownTexts {
-			clear(t)
-		}
-		known = string(text)
-		t[known] = known
-	}
-	return known
 }
 
 // mayBeStuck reports whether more than half of the rows of a flow log may have the same start, although they

@@ -21,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
+	"github.com/zeebo/xxh3"
 
 	"parsimon/schema/names"
 )
@@ -117,46 +118,55 @@ type closeBoth struct {
 
 func (c closeBoth) Close() error { return errors.Join(c.ReadCloser.Close(), c.file.Close()) }
 
-// Digest is the SHA-256 of a file's content, decompressed, so that it is the same before and after the file
-// is compressed. It reports faults that DuckDB does not report, or not clearly: a file that is missing or
-// empty, and compressed data that is truncated or does not match its checksum. what names the file in errors.
-func Digest(ctx context.Context, what, file string) (string, error) {
+// Digests are hashes of the content of a file, decompressed, so that they are the same before and after the
+// file is compressed.
+type Digests struct {
+	SHA256 string
+	XXH3   uint64 // cheaper: File and RegularFile compute it of what they read
+}
+
+// Digest returns the hashes of a file's content. It reports faults that DuckDB does not report, or not
+// clearly: a file that is missing or empty, and compressed data that is truncated or does not match its
+// checksum. what names the file in errors.
+func Digest(ctx context.Context, what, file string) (of Digests, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", what, err)
+		return of, fmt.Errorf("%s: %w", what, err)
 	}
 	switch mode := info.Mode(); {
 	case !utf8.ValidString(file):
-		return "", fmt.Errorf("%s %q: the name of the file is not UTF-8 text", what, file)
+		return of, fmt.Errorf("%s %q: the name of the file is not UTF-8 text", what, file)
 	case mode.IsDir():
-		return "", fmt.Errorf("%s %s: is a directory, want a file", what, file)
+		return of, fmt.Errorf("%s %s: is a directory, want a file", what, file)
 	case !mode.IsRegular():
-		return "", fmt.Errorf("%s %s: is a pipe or a device, want a file: it is read more than once", what, file)
+		return of, fmt.Errorf("%s %s: is a pipe or a device, want a file: it is read more than once", what, file)
 	case info.Size() == 0:
-		return "", fmt.Errorf("%s %s: is empty", what, file)
+		return of, fmt.Errorf("%s %s: is empty", what, file)
 	}
 	content, err := openText(file)
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", what, file, err)
+		return of, fmt.Errorf("%s %s: %w", what, file, err)
 	}
 	defer func() { _ = content.Close() }() // read only
-	hash := sha256.New()
+	secure := sha256.New()
+	fast := xxh3.New()
 	buf := make([]byte, 1<<20)
 	blank := true
 	for ctx.Err() == nil {
 		n, err := content.Read(buf)
 		blank = blank && len(bytes.TrimSpace(buf[:n])) == 0
-		_, _ = hash.Write(buf[:n]) // it takes everything
+		_, _ = secure.Write(buf[:n]) // it takes everything
+		_, _ = fast.Write(buf[:n])
 		switch {
 		case errors.Is(err, io.EOF) && blank:
-			return "", fmt.Errorf("%s %s: is empty", what, file)
+			return of, fmt.Errorf("%s %s: is empty", what, file)
 		case errors.Is(err, io.EOF):
-			return hex.EncodeToString(hash.Sum(nil)), nil
+			return Digests{hex.EncodeToString(secure.Sum(nil)), fast.Sum64()}, nil
 		case err != nil:
-			return "", fmt.Errorf("%s %s: damaged: %w", what, file, err)
+			return of, fmt.Errorf("%s %s: damaged: %w", what, file, err)
 		}
 	}
-	return "", ctx.Err()
+	return of, ctx.Err()
 }
 
 // isParquet reports whether a file is Parquet, by its name or, for other names, by its first bytes.
@@ -256,7 +266,8 @@ type textFile struct {
 	rows int64 // that are staged
 	// the names of the columns in their orders, as the headers have them; nil: it has no header
 	layouts [][]string
-	openEnd bool // the last line has no line end: it may have been cut
+	openEnd bool   // the last line has no line end: it may have been cut
+	xxh3    uint64 // of the text
 }
 
 // readLines copies the lines of a text file, except for headers, comments before them, and blank lines, to a
@@ -264,11 +275,13 @@ type textFile struct {
 // Regular rows are not copied.
 func readLines(ctx context.Context, work fileWork, out string) (text textFile, err error) {
 	m := work.m
-	in, err := openText(work.file)
+	content, err := openText(work.file)
 	if err != nil {
 		return text, err
 	}
-	defer func() { _ = in.Close() }() // read only
+	defer func() { _ = content.Close() }() // read only
+	hash := xxh3.New()
+	in := io.TeeReader(content, hash)
 	f, err := os.Create(out)
 	if err != nil {
 		return text, err
@@ -290,7 +303,11 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 	if err == nil {
 		err = w.flush()
 	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, in) // what does not belong to the rows
+	}
 	text.rows = w.staged
+	text.xxh3 = hash.Sum64()
 	return text, errors.Join(err, w.w.Close())
 }
 
@@ -569,41 +586,56 @@ type lineReader struct {
 	line    []byte // without its line end; the beginning of a line that is too long
 	long    bool
 	number  int64
-	openEnd bool  // the last line has no end
-	err     error // but not io.EOF
+	openEnd bool   // the last line has no end
+	err     error  // but not io.EOF
+	memory  []byte // of a line that is not in the buffer of r as a whole
 }
 
 // next reads a line. It returns false at the end and after an error.
 func (r *lineReader) next() bool {
-	r.line = r.line[:0]
+	r.line = nil
 	r.long = false
 	if r.err != nil || r.openEnd {
 		return false
 	}
+	part, err := r.r.ReadSlice('\n')
+	if err == nil {
+		r.line = part
+	} else if !r.join(part, err) {
+		return false
+	}
+	r.number++
+	r.line = bytes.TrimSuffix(bytes.TrimSuffix(r.line, []byte("\n")), []byte("\r"))
+	if r.number == 1 {
+		r.line = bytes.TrimPrefix(r.line, []byte("\ufeff"))
+	}
+	return true
+}
+
+// join reads the rest of a line that begins with a part, after which there was an error. It returns false at
+// the end and after an error.
+func (r *lineReader) join(part []byte, err error) bool {
+	r.memory = r.memory[:0]
 	for {
-		part, err := r.r.ReadSlice('\n')
 		if !r.long {
-			r.line = append(r.line, part...)
-			if len(r.line) > maxLine {
-				r.line = r.line[:maxRaw]
+			r.memory = append(r.memory, part...)
+			if len(r.memory) > maxLine {
+				r.memory = r.memory[:maxRaw]
 				r.long = true
 			}
 		}
+		r.line = r.memory
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
+		case err == nil:
+			return true
 		case errors.Is(err, io.EOF):
 			r.openEnd = len(r.line) > 0
-		case err != nil:
+			return r.openEnd
+		case !errors.Is(err, bufio.ErrBufferFull):
 			r.err = err
 			return false
 		}
-		r.number++
-		r.line = bytes.TrimSuffix(bytes.TrimSuffix(r.line, []byte("\n")), []byte("\r"))
-		if r.number == 1 {
-			r.line = bytes.TrimPrefix(r.line, []byte("\ufeff"))
-		}
-		return err == nil || r.openEnd
+		part, err = r.r.ReadSlice('\n')
 	}
 }
 

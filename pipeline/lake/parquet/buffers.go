@@ -8,8 +8,9 @@ import (
 )
 
 // A parquet.ColumnWriter takes values of 24 bytes, which it copies to its buffer one by one. For columns of
-// numbers, this file gives the Writer the buffer itself, which takes slices. The buffers of keys only count
-// rows. Writing tables of hops takes 0.55 to 0.9 of the time, and the files are the same to the byte.
+// numbers and Booleans, this file gives the Writer the buffer itself, which takes slices. The buffers of keys
+// only count rows. Writing tables of hops takes 0.55 to 0.9 of the time, and the files are the same to the
+// byte.
 //
 //	bufferedSchema ─ type of each column ─→ parquet.GenericWriter ─ NewColumnBuffer ─→ buffers of this file
 
@@ -41,21 +42,21 @@ func (t *bufferedType) NewColumnBuffer(column, values int) parquet.ColumnBuffer 
 	return t.buffer
 }
 
-// takesSlices reports whether the buffer of a column takes slices (writeSlice): it has numbers without nulls,
-// and no dictionary.
+// takesSlices reports whether the buffer of a column takes slices (writeSlice): it has numbers or Booleans
+// without nulls, and no dictionary.
 func takesSlices(f parquet.Field) bool {
 	if !f.Leaf() || !f.Required() || f.Encoding() == encoding.Encoding(&parquet.RLEDictionary) {
 		return false
 	}
 	switch f.Type().Kind() {
-	case parquet.Int32, parquet.Int64, parquet.Double:
+	case parquet.Int32, parquet.Int64, parquet.Double, parquet.Boolean:
 		return true
 	}
 	return false
 }
 
 // writeSlice appends values to the open page of a column. It does not begin another page.
-func writeSlice[T int32 | int64 | float64](to *bufferedType, values []T) (err error) {
+func writeSlice[T int32 | int64 | float64 | bool](to *bufferedType, values []T) (err error) {
 	switch values := any(values).(type) {
 	case []int32:
 		if b, ok := to.buffer.(parquet.Int32Writer); ok {
@@ -65,6 +66,11 @@ func writeSlice[T int32 | int64 | float64](to *bufferedType, values []T) (err er
 	case []int64:
 		if b, ok := to.buffer.(parquet.Int64Writer); ok {
 			_, err = b.WriteInt64s(values)
+			return err
+		}
+	case []bool:
+		if b, ok := to.buffer.(parquet.BooleanWriter); ok {
+			_, err = b.WriteBooleans(values)
 			return err
 		}
 	case []float64:

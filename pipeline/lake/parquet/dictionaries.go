@@ -59,6 +59,7 @@ type dictionaryBuffer struct {
 	parquet.ColumnBuffer // as many indexes as the longest page has had so far; those of this page are first
 	rows                 int
 
+	seen    []bool               // indexes of the texts of a page
 	numbers []int32              // 1 + index of each small number; 0: unknown
 	texts   map[string]textIndex // of some texts
 	last    textIndex            // of the row before, if there are texts
@@ -213,5 +214,32 @@ func (b *dictionaryBuffer) Reset() { b.rows = 0 }
 
 // Page returns the open page.
 func (b *dictionaryBuffer) Page() parquet.Page {
-	return b.ColumnBuffer.Page().Slice(0, int64(b.rows))
+	return dictionaryPage{b.ColumnBuffer.Page().Slice(0, int64(b.rows)), b}
+}
+
+// A dictionaryPage is a page of indexes.
+type dictionaryPage struct {
+	parquet.Page
+	of *dictionaryBuffer
+}
+
+// Bounds returns the least and the greatest value. parquet-go compares the texts of all rows. Most texts are
+// in several rows, so this compares each text once.
+func (p dictionaryPage) Bounds() (least, greatest parquet.Value, ok bool) {
+	dictionary := p.of.Dictionary()
+	if dictionary.Type().Kind() != parquet.ByteArray || p.of.rows == 0 {
+		return p.Page.Bounds()
+	}
+	p.of.seen = slices.Grow(p.of.seen[:0], dictionary.Len())[:dictionary.Len()]
+	clear(p.of.seen)
+	var different []int32
+	data := p.Data()
+	for _, index := range data.Int32() {
+		if !p.of.seen[index] {
+			p.of.seen[index] = true
+			different = append(different, index)
+		}
+	}
+	least, greatest = dictionary.Bounds(different)
+	return least, greatest, true
 }

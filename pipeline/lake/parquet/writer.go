@@ -44,6 +44,7 @@ type Writer struct {
 	values  []parquet.Value
 	int32s  []int32
 	int64s  []int64
+	bools   []bool
 	limit   int64 // maximum number of rows of a row group
 	group   int64 // number of rows in the open row group
 	rows    int64
@@ -388,6 +389,12 @@ func (tw *Writer) writeNumbers(out *bufferedType, col arrow.Array, from, to int)
 		return writeSlice(out, a.Int64Values()[from:to])
 	case *array.Float64:
 		return writeSlice(out, a.Float64Values()[from:to])
+	case *array.Boolean:
+		tw.bools = tw.bools[:0]
+		for i := from; i < to; i++ {
+			tw.bools = append(tw.bools, a.Value(i))
+		}
+		return writeSlice(out, tw.bools)
 	}
 	return fmt.Errorf("cannot write Arrow type %s", col.DataType())
 }

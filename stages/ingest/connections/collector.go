@@ -1,7 +1,6 @@
 package connections
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -18,17 +17,19 @@ type Collector struct {
 	texts struct{ observers, labels *texts }
 
 	mu       sync.Mutex // of all fields below until Merge
-	records  *extsort.Sorter[record]
+	records  *extsort.Sorter[storedRecord]
+	origins  origins
+	added    []storedRecord // the rows of the last call, for their memory
 	readings []*Reading
 }
 
 // NewCollector returns a Collector without records.
 func NewCollector(s Settings) *Collector {
-	c := &Collector{Settings: s}
+	c := &Collector{Settings: s, origins: origins{numbers: map[origin]int32{}}}
 	c.texts.observers = newTexts()
 	c.texts.labels = newTexts()
-	c.records = extsort.New(s.TmpDir, s.MemoryBytes/2, extsort.Order[record]{
-		Key: (*record).hash, Compare: c.compareRecords, Hashed: true,
+	c.records = extsort.New(s.TmpDir, s.MemoryBytes/2, extsort.Order[storedRecord]{
+		Key: (*storedRecord).hash, Compare: c.compareRecords, Hashed: true,
 	})
 	return c
 }
@@ -61,20 +62,43 @@ func (r *Reading) Write(batch arrow.Record) error {
 	c := r.collector
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.added = c.added[:0]
 	for i := range int(batch.NumRows()) {
 		row := of.record(i)
-		row.reading = r.number
-		row.observer = c.texts.observers.number(of.observer.Value(i))
-		row.service = c.texts.labels.number(of.service.Value(i))
-		row.vnet = c.texts.labels.number(of.vnet.Value(i))
-		if err := row.check(); err != nil {
-			return err
-		}
-		r.sums.add(&row)
-		if err := c.records.Add(row); err != nil {
+		if err := r.add(&row, of.observer.Value(i), of.service.Value(i), of.vnet.Value(i)); err != nil {
 			return err
 		}
 	}
+	return c.records.AddAll(c.added)
+}
+
+// Add collects rows of table records, as Write does.
+func (r *Reading) Add(rows []Row) error {
+	c := r.collector
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.added = c.added[:0]
+	for i := range rows {
+		row := rows[i].record()
+		if err := r.add(&row, rows[i].Observer, rows[i].Service, rows[i].VNet); err != nil {
+			return err
+		}
+	}
+	return c.records.AddAll(c.added)
+}
+
+// add appends a record to those that are added to the sort.
+func (r *Reading) add(row *record, observer, service, vnet string) error {
+	c := r.collector
+	if err := row.check(); err != nil {
+		return err
+	}
+	row.reading = r.number
+	row.observer = c.texts.observers.number(observer)
+	row.service = c.texts.labels.number(service)
+	row.vnet = c.texts.labels.number(vnet)
+	r.sums.add(row)
+	c.added = append(c.added, c.store(row))
 	return nil
 }
 
@@ -83,29 +107,6 @@ func (r *Reading) Keep() {
 	r.collector.mu.Lock()
 	defer r.collector.mu.Unlock()
 	r.kept = true
-}
-
-// compareRecords orders the records of one hash by connection, time and content, so that those that repeat
-// each other are neighbors. Texts are compared themselves, because their numbers depend on the order in which
-// sources are read.
-func (c *Collector) compareRecords(a, b *record) int {
-	if a.connection != b.connection || a.protocol != b.protocol {
-		return compareConnections(&a.connection, &b.connection, a.protocol, b.protocol)
-	}
-	if a.startNS != b.startNS {
-		return cmp.Compare(a.startNS, b.startNS)
-	}
-	if a.endNS != b.endNS {
-		return cmp.Compare(a.endNS, b.endNS)
-	}
-	if a.observer != b.observer {
-		return c.texts.observers.compare(a.observer, b.observer)
-	}
-	return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.resolutionNS, b.resolutionNS),
-		cmp.Compare(a.samples, b.samples), c.texts.labels.compare(a.service, b.service),
-		c.texts.labels.compare(a.vnet, b.vnet), cmp.Compare(a.dscp, b.dscp),
-		cmp.Compare(c.readings[a.reading].source, c.readings[b.reading].source),
-		cmp.Compare(a.packets, b.packets))
 }
 
 // recordSums are the values that depend on all records.

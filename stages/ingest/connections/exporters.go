@@ -94,12 +94,12 @@ func (m *merging) findRedundancy(ctx context.Context) error {
 	m.places = placesOf(m.Network)
 	found := map[racks]*pairOfRacks{}
 	err := m.eachConnection(ctx, func(records []record) error {
-		for step := range m.steps(records) {
+		m.eachStep(records, func(step []record) {
 			s := m.seenIn(step)
 			if s.exporters > 0 {
 				m.addPair(found, &records[0], s)
 			}
-		}
+		})
 		return nil
 	})
 	m.redundancies = redundanciesOf(found)

@@ -112,10 +112,10 @@ func (m *merging) flowOf(records []record) flow {
 // estimate returns the bytes of a flow that all of its observers sampled.
 func (m *merging) estimate(records []record) (bytes float64) {
 	of := m.redundancy(&records[0])
-	for step := range m.steps(records) {
+	m.eachStep(records, func(step []record) {
 		s := m.seenIn(step)
 		bytes += s.estimate(of)
-	}
+	})
 	return bytes
 }
 

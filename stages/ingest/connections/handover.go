@@ -18,6 +18,7 @@ const clockNS = int64(5e9)
 type choice struct {
 	counted         []record // those whose bytes make up the flow; none if all observers sampled it
 	memory          []record // of counted
+	times           covered  // those of counted
 	leastHandoverNS int64    // the constant, or the largest number: traffic never moves
 }
 
@@ -36,14 +37,14 @@ func (m *merging) count(records []record, seen []observation) {
 		m.addOf(records, &best)
 	}
 	if observers > 1 {
-		if 5*m.countedBySteps(records) > 6*best.bytes {
+		if m.step(records) < len(records) && 5*m.countedBySteps(records) > 6*best.bytes {
 			m.counted = m.counted[:0]
-			for step := range m.steps(records) {
+			m.eachStep(records, func(step []record) {
 				of, some := m.bestOf(m.observers.observe(step))
 				if some > 0 {
 					m.addOf(step, &of)
 				}
-			}
+			})
 		}
 		m.addHandovers(records)
 	}
@@ -89,16 +90,25 @@ func (m *merging) addOf(records []record, o *observation) {
 
 // countedBySteps returns the sum over intervals of the bytes that the best observer there counted.
 func (m *merging) countedBySteps(records []record) (sum uint64) {
-	for step := range m.steps(records) {
+	m.eachStep(records, func(step []record) {
 		best, _ := m.bestOf(m.observers.observe(step))
 		sum = min(sum+best.bytes, 1<<60)
-	}
+	})
 	return sum
 }
 
 // addHandovers adds to counted the records of other observers in times without a record that counts. Those of
 // the best observer are added first, and then count for the others.
 func (m *merging) addHandovers(records []record) {
+	slices.SortStableFunc(m.counted, func(a, b record) int { return cmp.Compare(a.startNS, b.startNS) })
+	m.times = appendCovered(m.times[:0], m.counted)
+	inGap := func(r record) bool {
+		_, fits := m.times.gapOf(&r)
+		return fits && r.class() != sampled
+	}
+	if !slices.ContainsFunc(records, inGap) {
+		return
+	}
 	var seen []observation
 	for _, o := range m.observers.observe(records) {
 		if o.class != sampled {
@@ -122,8 +132,7 @@ func (m *merging) addHandovers(records []record) {
 			of[at] = append(of[at], *r)
 		}
 	}
-	slices.SortStableFunc(m.counted, func(a, b record) int { return cmp.Compare(a.startNS, b.startNS) })
-	times := coveredBy(m.counted)
+	times := m.times
 	for _, records := range of {
 		added := len(m.counted)
 		m.addRuns(times, records)
@@ -167,7 +176,9 @@ func (m *merging) addRuns(times covered, records []record) {
 type covered []span
 
 // coveredBy returns the times of records that are in the order of their starts.
-func coveredBy(records []record) (times covered) {
+func coveredBy(records []record) covered { return appendCovered(nil, records) }
+
+func appendCovered(times covered, records []record) covered {
 	for i := range records {
 		last := len(times) - 1
 		endNS := endOf(&records[i])

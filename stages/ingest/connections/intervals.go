@@ -87,7 +87,7 @@ func (t *timeline) add(r *record, factor float64) {
 // addSampled adds the records of all exporters.
 func (m *merging) addSampled(records []record) {
 	of := m.redundancy(&records[0])
-	for step := range m.steps(records) {
+	m.eachStep(records, func(step []record) {
 		sum := 0.0
 		for i := range step {
 			sum += float64(step[i].bytes)
@@ -97,7 +97,7 @@ func (m *merging) addSampled(records []record) {
 		for i := range step {
 			m.timeline.add(&step[i], factor)
 		}
-	}
+	})
 }
 
 // resolve makes the pieces disjoint. Pieces of the same time are added. An end that was rounded beyond the

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -125,11 +124,15 @@ func (m *merging) read(ctx context.Context, sources []Source) error {
 	return nil
 }
 
-// eachFlow calls do with each flow and its records. Starts are not drawn yet.
+// eachFlow calls do with each flow and its records. Starts are not drawn yet. The flow is valid during the
+// call.
 func (m *merging) eachFlow(ctx context.Context, do func(f *flow, records []record) error) error {
+	var f flow
 	return m.eachConnection(ctx, func(records []record) error {
-		for part := range m.parts(records) {
-			f := m.flowOf(part)
+		for len(records) > 0 {
+			part := records[:m.part(records)]
+			records = records[len(part):]
+			f = m.flowOf(part)
 			f.synthetic = f.resolutionNS > 0 || f.samples != 0
 			if f.resolutionNS > 0 {
 				f.draw = m.draw.of(&f.connection, f.protocol, f.startNS)
@@ -196,16 +199,17 @@ func (m *merging) eachConnection(ctx context.Context, do func(records []record) 
 		m.group = m.group[:0]
 		return err
 	}
-	err := m.records.Each(ctx, func(r *record) error {
-		if !m.kept[r.reading] {
+	err := m.records.Each(ctx, func(r *storedRecord) error {
+		of := &m.origins.all[r.origin]
+		if !m.kept[of.reading] {
 			return nil
 		}
-		if len(m.group) > 0 && !m.group[0].sameConnection(r) {
+		if len(m.group) > 0 && (m.group[0].connection != r.connection || m.group[0].protocol != r.protocol) {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		m.group = append(m.group, *r)
+		m.group = append(m.group, r.record(of))
 		return nil
 	})
 	if err != nil {
@@ -262,45 +266,40 @@ func (m *merging) countShared(records []record) {
 	}
 }
 
-// parts divides the records of a connection at times without records.
-func (m *merging) parts(records []record) iter.Seq[[]record] {
-	return func(yield func([]record) bool) {
-		from := 0
-		last := records[0].endNS
-		for i := range records {
-			r := &records[i]
-			if r.startNS > last+m.IdleNS {
-				if !yield(records[from:i]) {
-					return
-				}
-				from = i
-			}
-			last = max(last, r.endNS)
+// part returns the number of records of a connection before the first time without records.
+func (m *merging) part(records []record) int {
+	last := records[0].endNS
+	for i := range records {
+		if records[i].startNS > last+m.IdleNS {
+			return i
 		}
-		yield(records[from:])
+		last = max(last, records[i].endNS)
+	}
+	return len(records)
+}
+
+// eachStep divides records, in the order of their starts, into those of each interval of IntervalNS. An
+// interval in which sampled traffic moves to another exporter is divided there.
+func (m *merging) eachStep(records []record, do func(step []record)) {
+	for len(records) > 0 {
+		n := m.step(records)
+		do(records[:n])
+		records = records[n:]
 	}
 }
 
-// steps divides records, in the order of their starts, into those of each interval of IntervalNS. An interval
-// in which sampled traffic moves to another exporter is divided there.
-func (m *merging) steps(records []record) iter.Seq[[]record] {
-	return func(yield func([]record) bool) {
-		for at := 0; at < len(records); {
-			end := at + 1
-			step := records[at].startNS / m.result.IntervalNS
-			for end < len(records) && records[end].startNS/m.result.IntervalNS == step {
-				end++
-			}
-			before := m.handoverIn(records[at:end])
-			if before > 0 {
-				end = at + before
-			}
-			if !yield(records[at:end]) {
-				return
-			}
-			at = end
-		}
+// step returns the number of records in the first step.
+func (m *merging) step(records []record) int {
+	end := 1
+	step := records[0].startNS / m.result.IntervalNS
+	for end < len(records) && records[end].startNS/m.result.IntervalNS == step {
+		end++
 	}
+	before := m.handoverIn(records[:end])
+	if before > 0 {
+		return before
+	}
+	return end
 }
 
 // seenIn returns what exporters sampled of a connection in one interval.

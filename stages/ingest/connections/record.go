@@ -24,7 +24,6 @@ type record struct {
 	resolutionNS            int64
 	bytes, packets, samples int64
 	observer, service, vnet int32 // numbers of texts
-	_                       int32
 }
 
 // A connection is what the records of one connection share, except for the protocol.
@@ -82,26 +81,26 @@ func (r *record) repeats(o *record) bool {
 		r.samples == o.samples && r.service == o.service && r.vnet == o.vnet && r.dscp == o.dscp
 }
 
-// hash returns a hash of the connection.
-func (r *record) hash() uint64 {
-	hosts := uint64(uint32(r.src))<<32 | uint64(uint32(r.dst))
-	ports := uint64(uint32(r.srcPort))<<32 | uint64(uint32(r.dstPort))
-	return rng.MixKey(rng.MixKey(hosts, ports), uint64(uint16(r.protocol)))
+// hash returns a hash of the connection of a protocol.
+func (c *connection) hash(protocol int16) uint64 {
+	hosts := uint64(uint32(c.src))<<32 | uint64(uint32(c.dst))
+	ports := uint64(uint32(c.srcPort))<<32 | uint64(uint32(c.dstPort))
+	return rng.MixKey(rng.MixKey(hosts, ports), uint64(uint16(protocol)))
 }
 
 // texts numbers the texts of columns.
 type texts struct {
 	numbers map[string]int32
 	all     []string
-	last    string
-	lastIs  int32
+	recent  [256]int32 // 1 + the number of the last text of a slot; 0: none
 }
 
 func newTexts() *texts { return &texts{numbers: map[string]int32{}} }
 
 func (t *texts) number(text string) int32 {
-	if text == t.last && len(t.all) > 0 {
-		return t.lastIs
+	recent := &t.recent[SlotOf(text)]
+	if *recent > 0 && t.all[*recent-1] == text {
+		return *recent - 1
 	}
 	n, known := t.numbers[text]
 	if !known {
@@ -110,9 +109,17 @@ func (t *texts) number(text string) int32 {
 		t.numbers[text] = n
 		t.all = append(t.all, text)
 	}
-	t.last = t.all[n]
-	t.lastIs = n
+	*recent = n + 1
 	return n
+}
+
+// SlotOf returns a number from 0 to 255 that depends on the last bytes of a text, in which names differ.
+func SlotOf[T string | []byte](text T) uint8 {
+	slot := uint32(len(text))
+	for i := max(0, len(text)-4); i < len(text); i++ {
+		slot = slot*31 + uint32(text[i])
+	}
+	return uint8(slot)
 }
 
 // compare compares two texts by their numbers.
@@ -193,6 +200,62 @@ func (c *nullable[T]) at(i int) T {
 		return c.null
 	}
 	return c.values[i]
+}
+
+// A Row is a row of table records. Negative numbers are null in columns that can be null.
+type Row struct {
+	Source  int32 `col:"source"`
+	Row     int64 `col:"row"`
+	Reverse bool  `col:"reverse"`
+	FlowID  int64 `col:"flow_id"`
+	RowEnds
+	Observer     string `col:"observer"`
+	SizeBytes    int64  `col:"size_bytes"`
+	StartNS      int64  `col:"start_ns"`
+	EndNS        int64  `col:"end_ns"`
+	ResolutionNS int64  `col:"resolution_ns"`
+	Samples      int64  `col:"samples"`
+	Packets      int64  `col:"packets"`
+	RowLabels
+}
+
+// RowEnds are the columns of a connection.
+type RowEnds struct {
+	Src      int32 `col:"src"`
+	Dst      int32 `col:"dst"`
+	Protocol int16 `col:"protocol"`
+	SrcPort  int32 `col:"src_port"`
+	DstPort  int32 `col:"dst_port"`
+}
+
+// RowLabels are the columns that describe a flow.
+type RowLabels struct {
+	Service string `col:"service"`
+	VNet    string `col:"vnet"`
+	DSCP    int16  `col:"dscp"`
+}
+
+// record returns a row without its reading and its texts.
+func (row *Row) record() (r record) {
+	known := func(v, null int32) int32 {
+		if v < 0 {
+			return null
+		}
+		return v
+	}
+	r.src = row.Src
+	r.dst = row.Dst
+	r.srcPort = known(row.SrcPort, noPort)
+	r.dstPort = known(row.DstPort, noPort)
+	r.protocol = int16(known(int32(row.Protocol), noProtocol))
+	r.dscp = row.DSCP
+	r.startNS = row.StartNS
+	r.endNS = row.EndNS
+	r.resolutionNS = row.ResolutionNS
+	r.bytes = row.SizeBytes
+	r.packets = row.Packets
+	r.samples = row.Samples
+	return r
 }
 
 // record returns a row without its reading and its texts.

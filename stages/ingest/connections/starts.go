@@ -303,8 +303,7 @@ func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID
 	}
 	sorted := extsort.New(m.TmpDir, m.MemoryBytes/4, spansByStart)
 	defer func() { err = errors.Join(err, sorted.Close()) }()
-	next, stop := ids.Pull(ctx)
-	defer stop()
+	next := ids.Pull(ctx)
 	of := &flowID{number: -1}
 	err = m.spans.Each(ctx, func(s *span) error {
 		if of.number < s.flow {

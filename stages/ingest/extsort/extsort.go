@@ -12,12 +12,10 @@ package extsort
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math/bits"
 	"os"
 	"reflect"
@@ -43,9 +41,10 @@ type Sorter[T any] struct {
 	limit int       // rows in memory
 	parts []part[T] // of the rows in memory, in the order of keys
 	held  int       // rows in memory now
-	added T         // the last row
+	added [1]T      // the last row of Add
 	free  [][]T     // whole blocks without rows, for any part
 	err   error     // of a run that was not written: rows are lost
+	by    sorting[T]
 	file  *os.File
 	runs  []run
 	n     int64
@@ -83,6 +82,7 @@ func New[T any](dir string, memoryBytes int64, order Order[T]) *Sorter[T] {
 	rowBytes := int64(unsafe.Sizeof(*new(T)) + unsafe.Sizeof(place{}))
 	limit := min(max(leastRows, memoryBytes/rowBytes), 1<<31)
 	s := &Sorter[T]{order: order, dir: dir, limit: int(limit)}
+	s.by.order = &s.order
 	parts := 1
 	blockBits := 13
 	if order.Hashed {
@@ -117,24 +117,31 @@ func (s *Sorter[T]) Len() int64 { return s.n }
 
 // Add adds a row. It is not called after Each.
 func (s *Sorter[T]) Add(row T) error {
-	if s.held == s.limit {
-		if err := s.spill(); err != nil {
-			return err
+	s.added[0] = row
+	return s.AddAll(s.added[:])
+}
+
+// AddAll adds copies of rows, as Add does.
+func (s *Sorter[T]) AddAll(rows []T) error {
+	for i := range rows {
+		if s.held == s.limit {
+			if err := s.spill(); err != nil {
+				return err
+			}
 		}
+		p := &s.parts[0]
+		if s.order.Hashed {
+			p = &s.parts[s.order.Key(&rows[i])>>(64-hashBits)]
+		}
+		block := p.held >> p.blockBits
+		if block == len(p.blocks) {
+			p.blocks = append(p.blocks, s.newBlock(p))
+		}
+		p.blocks[block] = append(p.blocks[block], rows[i])
+		p.held++
+		s.held++
+		s.n++
 	}
-	p := &s.parts[0]
-	if s.order.Hashed {
-		s.added = row
-		p = &s.parts[s.order.Key(&s.added)>>(64-hashBits)]
-	}
-	block := p.held >> p.blockBits
-	if block == len(p.blocks) {
-		p.blocks = append(p.blocks, s.newBlock(p))
-	}
-	p.blocks[block] = append(p.blocks[block], row)
-	p.held++
-	s.held++
-	s.n++
 	return nil
 }
 
@@ -156,15 +163,16 @@ func (s *Sorter[T]) newBlock(p *part[T]) []T {
 func (p *part[T]) row(at uint32) *T { return &p.blocks[at>>p.blockBits][at&(1<<p.blockBits-1)] }
 
 // sort sorts the places of the rows.
-func (p *part[T]) sort(order *Order[T]) {
+func (p *part[T]) sort(by *sorting[T]) {
 	if len(p.places) == p.held {
 		return
 	}
 	p.places = slices.Grow(p.places[:0], p.held)[:p.held]
 	for i := range p.places {
-		p.places[i] = place{order.Key(p.row(uint32(i))), uint32(i)}
+		p.places[i] = place{by.order.Key(p.row(uint32(i))), uint32(i)}
 	}
-	p.sortPlaces(order, p.places, firstKeys)
+	by.part = p
+	by.sort(p.places, firstKeys, 0)
 }
 
 // reset removes the rows of a part. Other parts may use its whole blocks.
@@ -187,23 +195,46 @@ const (
 	secondKeys
 )
 
-// fewPlaces is the maximum number of places that are sorted by comparisons only.
-const fewPlaces = 128
+// A sorting sorts places of a part.
+type sorting[T any] struct {
+	order  *Order[T]
+	part   *part[T]
+	ranges []ranges // by depth
+}
 
-// sortPlaces sorts places. More places are first divided, in place, into 256 ranges of their keys ("American
-// flag sort", McIlroy et al., "Engineering radix sort", 1993).
-func (p *part[T]) sortPlaces(order *Order[T], places []place, keys whichKeys) {
-	compare := func(a, b place) int {
-		if a.key != b.key {
-			return cmp.Compare(a.key, b.key)
-		}
-		return order.Compare(p.row(a.at), p.row(b.at))
+// ranges are ranges of keys. Places are moved to those of their keys.
+type ranges struct{ next, ends []uint32 }
+
+const (
+	fewPlaces     = 64 // maximum number of places that are sorted by comparisons only
+	rangeBits     = 12 // maximum number of bits of a key that are sorted at a time
+	placesInRange = 4  // about as many places are in a range if keys are random
+)
+
+// less reports whether a place comes before another one.
+func (by *sorting[T]) less(a, b *place) bool {
+	if a.key != b.key {
+		return a.key < b.key
 	}
+	return by.order.Compare(by.part.row(a.at), by.part.row(b.at)) < 0
+}
+
+// compare compares two places.
+func (by *sorting[T]) compare(a, b place) int {
+	if a.key != b.key {
+		return cmp.Compare(a.key, b.key)
+	}
+	return by.order.Compare(by.part.row(a.at), by.part.row(b.at))
+}
+
+// sort sorts places. Many places are first divided, in place, into ranges of their keys ("American flag
+// sort", McIlroy et al., "Engineering radix sort", 1993).
+func (by *sorting[T]) sort(places []place, keys whichKeys, depth int) {
 	if len(places) <= fewPlaces {
-		slices.SortFunc(places, compare)
+		by.sortFew(places)
 		return
 	}
-	if slices.IsSortedFunc(places, compare) {
+	if slices.IsSortedFunc(places, by.compare) {
 		return
 	}
 	lo := places[0].key
@@ -212,23 +243,63 @@ func (p *part[T]) sortPlaces(order *Order[T], places []place, keys whichKeys) {
 		lo = min(lo, places[i].key)
 		hi = max(hi, places[i].key)
 	}
-	if lo == hi && (keys == secondKeys || order.Second == nil) {
-		slices.SortFunc(places, compare)
+	if lo == hi && (keys == secondKeys || by.order.Second == nil) {
+		slices.SortFunc(places, by.compare)
 		return
 	}
 	if lo == hi {
 		for i := range places {
-			places[i].key = order.Second(p.row(places[i].at))
+			places[i].key = by.order.Second(by.part.row(places[i].at))
 		}
-		p.sortPlaces(order, places, secondKeys)
+		by.sort(places, secondKeys, depth)
 		return
 	}
-	shift := max(8, bits.Len64(hi-lo)) - 8
-	var ends, next [256]int
+	ends := by.divide(places, lo, hi, depth)
+	from := uint32(0)
+	for _, end := range ends {
+		if end-from > 1 {
+			by.sort(places[from:end], keys, depth+1)
+		}
+		from = end
+	}
+}
+
+// sortFew sorts few places by comparisons.
+func (by *sorting[T]) sortFew(places []place) {
+	const insertions = 16
+	if len(places) > insertions {
+		slices.SortFunc(places, by.compare)
+		return
+	}
+	for i := 1; i < len(places); i++ {
+		moved := places[i]
+		to := i
+		for ; to > 0 && by.less(&moved, &places[to-1]); to-- {
+			places[to] = places[to-1]
+		}
+		places[to] = moved
+	}
+}
+
+// divide moves places with keys from lo to hi to ranges of equal width, in the order of keys. It returns the
+// ends of the ranges.
+func (by *sorting[T]) divide(places []place, lo, hi uint64, depth int) []uint32 {
+	if depth == len(by.ranges) {
+		by.ranges = append(by.ranges, ranges{})
+	}
+	r := &by.ranges[depth]
+	width := min(rangeBits, bits.Len(uint(len(places)/placesInRange)))
+	shift := max(width, bits.Len64(hi-lo)) - width
+	n := int((hi-lo)>>shift) + 1
+	r.ends = slices.Grow(r.ends[:0], n)[:n]
+	r.next = slices.Grow(r.next[:0], n)[:n]
+	ends := r.ends
+	next := r.next
+	clear(ends)
 	for i := range places {
 		ends[(places[i].key-lo)>>shift]++
 	}
-	sum := 0
+	sum := uint32(0)
 	for d := range ends {
 		next[d] = sum
 		sum += ends[d]
@@ -236,16 +307,19 @@ func (p *part[T]) sortPlaces(order *Order[T], places []place, keys whichKeys) {
 	}
 	for d := range ends {
 		for at := next[d]; at < ends[d]; at = next[d] {
-			to := (places[at].key - lo) >> shift
-			places[at], places[next[to]] = places[next[to]], places[at]
-			next[to]++
+			moved := places[at]
+			to := (moved.key - lo) >> shift
+			for int(to) != d {
+				place := &places[next[to]]
+				next[to]++
+				moved, *place = *place, moved
+				to = (moved.key - lo) >> shift
+			}
+			places[at] = moved
+			next[d]++
 		}
 	}
-	from := 0
-	for _, end := range ends {
-		p.sortPlaces(order, places[from:end], keys)
-		from = end
-	}
+	return ends
 }
 
 // spill writes the rows in memory as a run. After an error, each call returns it.
@@ -271,7 +345,7 @@ func (s *Sorter[T]) writeRun() (err error) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		p.places = places[:0]
-		p.sort(&s.order)
+		p.sort(&s.by)
 		places = p.places
 		for _, place := range p.places {
 			if len(buffer) == cap(buffer) {
@@ -302,89 +376,102 @@ func bytesOf[T any](rows []T) []byte {
 // Each calls do with each row, in order, until the first error. Rows that compare equal are in any order. The
 // row is valid during the call. Each may be called several times.
 func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
-	n := 0
-	checked := func(row *T) error {
-		n++
-		if n%65_536 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+	next := s.Pull(ctx)
+	for {
+		row, err := next()
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		return do(row)
-	}
-	switch {
-	case s.err != nil:
-		return s.err
-	case len(s.runs) > 0:
-		return s.eachOfRuns(checked)
-	}
-	for i := range s.parts {
-		p := &s.parts[i]
-		p.sort(&s.order)
-		for _, place := range p.places {
-			if err := checked(p.row(place.at)); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
+		}
+		if err := do(row); err != nil {
+			return err
 		}
 	}
-	return ctx.Err()
 }
 
 // Pull returns a function that returns the rows of Each one by one, and then the error io.EOF. The row is
-// valid until the next call. The caller calls stop when it needs no more rows.
-func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error), stop func()) {
-	errStopped := errors.New("stopped")
-	pull, stop := iter.Pull2(func(yield func(*T, error) bool) {
-		err := s.Each(ctx, func(row *T) error {
-			if !yield(row, nil) {
-				return errStopped
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errStopped) {
-			yield(nil, err)
-		}
-	})
-	next = func() (*T, error) {
-		row, err, more := pull()
-		if !more {
-			return nil, io.EOF
-		}
-		return row, err
+// valid until the next call.
+func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error)) {
+	pull := s.pullParts()
+	if len(s.runs) > 0 {
+		pull = s.pullRuns()
 	}
-	return next, stop
+	n := 0
+	return func() (*T, error) {
+		if s.err != nil {
+			return nil, s.err
+		}
+		if n%65_536 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		n++
+		return pull()
+	}
 }
 
-func (s *Sorter[T]) eachOfRuns(do func(row *T) error) error {
+// pullParts returns a function that returns the rows in memory one by one.
+func (s *Sorter[T]) pullParts() (next func() (*T, error)) {
+	part := -1
+	var left []place
+	return func() (*T, error) {
+		for len(left) == 0 {
+			part++
+			if part >= len(s.parts) {
+				return nil, io.EOF
+			}
+			s.parts[part].sort(&s.by)
+			left = s.parts[part].places
+		}
+		row := s.parts[part].row(left[0].at)
+		left = left[1:]
+		return row, nil
+	}
+}
+
+// pullRuns returns a function that returns the rows of all runs one by one.
+func (s *Sorter[T]) pullRuns() (next func() (*T, error)) {
+	var m *merge[T]
+	return func() (*T, error) {
+		var err error
+		switch {
+		case m == nil:
+			m, err = s.mergeRuns()
+		case len(m.cursors) > 0:
+			err = m.advance()
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case len(m.cursors) == 0:
+			return nil, io.EOF
+		}
+		return m.cursors[0].row, nil
+	}
+}
+
+// mergeRuns begins to merge the runs. The rows in memory become one.
+func (s *Sorter[T]) mergeRuns() (*merge[T], error) {
 	if s.held > 0 {
 		if err := s.spill(); err != nil {
-			return err
+			return nil, err
 		}
 		clear(s.parts)
 		s.free = nil
 	}
-	merge := &merge[T]{order: s.order}
+	m := &merge[T]{order: &s.order}
 	for _, r := range s.runs {
 		c := &cursor[T]{file: s.file, left: r}
 		if err := c.next(&s.order); err != nil {
-			return err
+			return nil, err
 		}
-		merge.cursors = append(merge.cursors, c)
+		m.cursors = append(m.cursors, c)
 	}
-	heap.Init(merge)
-	for len(merge.cursors) > 0 {
-		first := merge.cursors[0]
-		if err := do(first.row); err != nil {
-			return err
-		}
-		switch err := first.next(&s.order); {
-		case errors.Is(err, io.EOF):
-			heap.Pop(merge)
-		case err != nil:
-			return err
-		default:
-			heap.Fix(merge, 0)
-		}
+	for i := len(m.cursors) - 1; i >= 0; i-- {
+		m.down(i)
 	}
-	return nil
+	return m, nil
 }
 
 // Close removes the rows and the file.
@@ -436,32 +523,43 @@ func (c *cursor[T]) next(order *Order[T]) error {
 
 // A merge is a heap of cursors, of which the first has the first row.
 type merge[T any] struct {
-	order   Order[T]
+	order   *Order[T]
 	cursors []*cursor[T]
 }
 
-// Len implements heap.Interface.
-func (m *merge[T]) Len() int { return len(m.cursors) }
+// advance goes to the next row.
+func (m *merge[T]) advance() error {
+	err := m.cursors[0].next(m.order)
+	if errors.Is(err, io.EOF) {
+		last := len(m.cursors) - 1
+		m.cursors[0] = m.cursors[last]
+		m.cursors = m.cursors[:last]
+		err = nil
+	}
+	m.down(0)
+	return err
+}
 
-// Less implements heap.Interface.
-func (m *merge[T]) Less(i, j int) bool {
-	a := m.cursors[i]
-	b := m.cursors[j]
+func (m *merge[T]) less(a, b *cursor[T]) bool {
 	if a.key != b.key {
 		return a.key < b.key
 	}
 	return m.order.Compare(a.row, b.row) < 0
 }
 
-// Swap implements heap.Interface.
-func (m *merge[T]) Swap(i, j int) { m.cursors[i], m.cursors[j] = m.cursors[j], m.cursors[i] }
-
-// Push implements heap.Interface.
-func (m *merge[T]) Push(x any) { m.cursors = append(m.cursors, x.(*cursor[T])) }
-
-// Pop implements heap.Interface.
-func (m *merge[T]) Pop() any {
-	last := m.cursors[len(m.cursors)-1]
-	m.cursors = m.cursors[:len(m.cursors)-1]
-	return last
+// down moves cursor i down the heap until no cursor below it comes first.
+func (m *merge[T]) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(m.cursors); child++ {
+			if m.less(m.cursors[child], m.cursors[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		m.cursors[i], m.cursors[least] = m.cursors[least], m.cursors[i]
+		i = least
+	}
 }
