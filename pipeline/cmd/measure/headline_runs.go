@@ -400,36 +400,42 @@ func (h *headliner) largeExact(ctx context.Context) {
 // sweep measures sweeps over cables of small: all 96 by exact with one worker and with two, and the 32
 // between fabric and spine switches by independent.
 func (h *headliner) sweep(ctx context.Context) {
-	var base []string
+	var length []string
 	h.texts["base"] = "`small`"
 	if h.short {
-		base = []string{"--duration", "10ms"}
-		h.texts["base"] = "10 ms of `small`"
+		length = []string{"--duration", "5ms"}
+		h.texts["base"] = "5 ms of `small`"
 	}
-	prepared := func(program, estimator string, flags ...string) (lake string) {
-		lake = h.lake()
-		args := []string{"run", "small", "--lake", lake, "--estimator", estimator}
-		h.costOf(ctx, program, append(args, flags...)...)
-		return lake
-	}
-	cables := []string{"sweep", "small", "--fail", "each:tor-fabric,fabric-spine", "--estimator", "exact"}
 	h.rounds(2, 3, func() {
-		for i, name := range []string{"one", "two"} {
-			lake := prepared(h.program, "exact", base...)
-			workers := strconv.Itoa(i + 1)
-			took := h.costOf(ctx, h.program, append(cables, "--lake", lake, "--workers", workers)...)
-			h.add(name+"-s", took.elapsed.Seconds())
-		}
+		all := cableSweep{program: h.program, estimator: "exact", tiers: "tor-fabric,fabric-spine", flags: length}
+		all.workers = "1"
+		h.add("one-s", h.costOfSweep(ctx, all).elapsed.Seconds())
+		all.workers = "2"
+		h.add("two-s", h.costOfSweep(ctx, all).elapsed.Seconds())
 		if h.before != "" {
-			lake := prepared(h.before, "exact", base...)
-			took := h.costOf(ctx, h.before, append(cables, "--lake", lake, "--workers", "2")...)
-			h.add("before-s", took.elapsed.Seconds())
+			all.program = h.before
+			h.add("before-s", h.costOfSweep(ctx, all).elapsed.Seconds())
 		}
-		lake := prepared(h.program, "independent", "--duration", "5ms")
-		took := h.costOf(ctx, h.program, "sweep", "small", "--fail", "each:fabric-spine", "--estimator",
-			"independent", "--lake", lake)
+		took := h.costOfSweep(ctx, cableSweep{program: h.program, estimator: "independent", tiers: "fabric-spine",
+			workers: "2", flags: []string{"--duration", "5ms"}})
 		h.add("cable-cpu-s", took.processor.Seconds()/32)
 	})
+}
+
+// A cableSweep is a sweep over the cables of some tiers of small. The flags are those of the run before it.
+type cableSweep struct {
+	program, estimator, tiers, workers string
+	flags                              []string
+}
+
+// costOfSweep runs small and then a sweep, of which it returns the cost.
+func (h *headliner) costOfSweep(ctx context.Context, s cableSweep) cost {
+	lake := h.lake()
+	var base estimate
+	args := []string{"run", "small", "--lake", lake, "--estimator", s.estimator, "--format", "json", "--quiet"}
+	h.decode(h.execute(ctx, nil, s.program, append(args, s.flags...)...), &base)
+	return h.costOf(ctx, s.program, "sweep", base.Scenario, "--fail", "each:"+s.tiers, "--estimator", s.estimator,
+		"--lake", lake, "--workers", s.workers)
 }
 
 // whatIf measures a failed cable of small, as a what-if and as a run from nothing.
