@@ -407,8 +407,8 @@ func (h *headliner) sweep(ctx context.Context) {
 		h.texts["base"] = "5 ms of `small`"
 	}
 	h.rounds(2, 3, func() {
-		all := cableSweep{program: h.program, estimator: "exact", tiers: "tor-fabric,fabric-spine", flags: length}
-		all.workers = "1"
+		all := cableSweep{program: h.program, estimator: "exact", tiers: "tor-fabric,fabric-spine",
+			workers: "1", flags: length}
 		h.add("one-s", h.costOfSweep(ctx, all).elapsed.Seconds())
 		all.workers = "2"
 		h.add("two-s", h.costOfSweep(ctx, all).elapsed.Seconds())
@@ -434,8 +434,8 @@ func (h *headliner) costOfSweep(ctx context.Context, s cableSweep) cost {
 	var base estimate
 	args := []string{"run", "small", "--lake", lake, "--estimator", s.estimator, "--format", "json", "--quiet"}
 	h.decode(h.execute(ctx, nil, s.program, append(args, s.flags...)...), &base)
-	return h.costOf(ctx, s.program, "sweep", base.Scenario, "--fail", "each:"+s.tiers, "--estimator", s.estimator,
-		"--lake", lake, "--workers", s.workers)
+	return h.costOf(ctx, s.program, "sweep", base.Scenario, "--fail", "each:"+s.tiers, "--estimator",
+		s.estimator, "--lake", lake, "--workers", s.workers)
 }
 
 // whatIf measures a failed cable of small, as a what-if and as a run from nothing.
