@@ -107,6 +107,21 @@ func TestLoadWithShipped(t *testing.T) {
 	}
 }
 
+// Settings of parts of a value need the file. Whole values replace those of any scenario, even if it has no
+// file.
+func TestSettingsThatNeedTheFile(t *testing.T) {
+	for key, want := range map[string]bool{
+		"workload.services[0].sigma": true, "workload.services.web.sizes": true, "workload.jobs[0].hosts": true,
+		"topology.clos.pods": true, "topology.default_delay": true, "workload.services": false,
+		"topology.name": false, "topology.clos": false, "workload.max_load": false, "window": false,
+		"switches.classes[0].weight": false,
+	} {
+		if got := (Setting{Key: key}).NeedsFile(); got != want {
+			t.Errorf("%s: %v, want %v", key, got, want)
+		}
+	}
+}
+
 // Errors name the setting, or the key whose value it makes invalid.
 func TestLoadWithErrors(t *testing.T) {
 	for setting, want := range map[string]string{

@@ -388,6 +388,19 @@ func (s Setting) FullKey() string {
 	return s.Key
 }
 
+// NeedsFile reports whether a setting changes a part of a value of the file, such as the sizes of one service
+// or a delay of a generated network. LoadWith applies it. SetAll cannot, because it does not know the other
+// parts.
+func (s Setting) NeedsFile() bool {
+	key := s.FullKey()
+	for _, list := range []string{"workload.services", "workload.jobs"} {
+		if strings.HasPrefix(key, list) && key != list {
+			return true
+		}
+	}
+	return strings.HasPrefix(key, "topology.") && !slices.Contains(exclusive[0], key)
+}
+
 // aliases are short names of keys.
 var aliases = map[string]string{"load.max": "workload.max_load", "window": "transport.window",
 	"mtu": "transport.payload"}

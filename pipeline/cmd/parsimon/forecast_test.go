@@ -48,6 +48,33 @@ func TestDryRunNamesTheEstimator(t *testing.T) {
 		append(args, "--dry-run", "--within", "5%")})
 }
 
+// Flag --set of run changes parts of a scenario file, as that of sweep does. Without this, a setting of one
+// service was refused because "the file has no services".
+func TestSetChangesPartsOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	changed := filepath.Join(dir, "changed.yaml")
+	writeFiles(t, map[string]string{changed: strings.NewReplacer("sigma: 2", "sigma: 1", "host_delay: 1us",
+		"host_delay: 2us").Replace(tinyText)})
+	id := func(args ...string) string {
+		var p prediction
+		args = append(args, "--dry-run", "--lake", dir, "--format", "json", "-q")
+		if err := json.Unmarshal([]byte(must(t, append([]string{"run"}, args...)...)), &p); err != nil {
+			t.Fatal(err)
+		}
+		return p.ScenarioID
+	}
+	scenario := tinyScenario(t, "")
+	got := id(scenario, "--set", "workload.services[1].sigma=1", "--set", "topology.clos.host_delay=2us")
+	if want := id(changed); got != want {
+		t.Errorf("scenario %s, that of the changed file is %s", got, want)
+	}
+	mustFail(t,
+		failure{exitUsage, "the file has no services[5]", []string{"run", scenario, "--lake", dir, "--set",
+			"workload.services[5].sigma=1"}},
+		failure{exitUsage, "services has none of the name db", []string{"run", scenario, "--lake", dir, "--set",
+			"workload.services.db.sigma=1"}})
+}
+
 // A run reports its expected time before it begins. A run that is already complete reports none.
 func TestRunSaysHowLongItTakes(t *testing.T) {
 	scenario := tinyScenario(t, "")

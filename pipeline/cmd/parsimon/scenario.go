@@ -196,13 +196,16 @@ func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *run
 func (s *scenarioFlags) load(ctx context.Context, e *env, args []string) (*scenario.Scenario, error) {
 	var sc *scenario.Scenario
 	var err error
+	settings := s.settings
 	switch {
 	case s.workload != "":
 		sc, err = s.loadWorkload(ctx, e, args)
 	case len(args) == 1 && (s.topology != "" || s.flows != ""):
 		return nil, usagef("give a scenario file, or --topology and --flows, not both")
 	case len(args) == 1:
-		if sc, err = scenario.Load(args[0]); errors.Is(err, scenario.ErrNoFile) {
+		sc, err = s.loadFile(args[0])
+		settings = slices.DeleteFunc(slices.Clone(settings), scenario.Setting.NeedsFile)
+		if errors.Is(err, scenario.ErrNoFile) {
 			held := heldBy(e.lake, args[0])
 			if held != nil {
 				err = fmt.Errorf("%w; %w", err, held)
@@ -220,7 +223,27 @@ func (s *scenarioFlags) load(ctx context.Context, e *env, args []string) (*scena
 		return nil, err
 	}
 	s.giveName(sc)
-	return sc, s.override(sc)
+	return sc, s.override(sc, settings)
+}
+
+// loadFile reads a scenario file, with the settings that need it.
+func (s *scenarioFlags) loadFile(path string) (*scenario.Scenario, error) {
+	sc, err := scenario.Load(path)
+	if err != nil || !slices.ContainsFunc(s.settings, scenario.Setting.NeedsFile) {
+		return sc, err
+	}
+	var settings []scenario.Setting
+	for _, of := range s.settings {
+		if of.NeedsFile() {
+			settings = append(settings, of)
+		}
+	}
+	changed, err := scenario.LoadWith(path, settings)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	changed.Name = sc.Name // giveName adds the settings
+	return changed, nil
 }
 
 // heldBy returns an error that lists what a lake has, if the user names a scenario of the lake instead of a
@@ -237,10 +260,10 @@ func heldBy(dir, name string) error {
 		"take")
 }
 
-// override applies the flags that change values of the scenario file.
-func (s *scenarioFlags) override(sc *scenario.Scenario) error {
+// override applies settings and the other flags that change values of the scenario file.
+func (s *scenarioFlags) override(sc *scenario.Scenario, settings []scenario.Setting) error {
 	var field *tree.FieldError
-	if err := sc.SetAll(s.settings); errors.As(err, &field) {
+	if err := sc.SetAll(settings); errors.As(err, &field) {
 		return usagef("%s: %v", s.flagsOf(field.Key, field.Key), field.Err)
 	} else if err != nil {
 		return err
