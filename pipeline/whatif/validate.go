@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/text"
 	"parsimon/queries"
@@ -36,11 +37,22 @@ type Validation struct {
 	Rows     []ValidationRow `json:"percentiles"`
 }
 
+// noEstimate replaces the error of the last stage if the estimate does not exist. The command of that stage
+// alone would not make the estimate.
+func noEstimate(e *pipeline.Estimation, err error) error {
+	var incomplete *engine.IncompleteError
+	if errors.As(err, &incomplete) && incomplete.Why == "" {
+		return fmt.Errorf("scenario %s has no estimate by %s: run it with %s first", e.ID(), e.Variant(),
+			e.Variant().Flags())
+	}
+	return err
+}
+
 // Validate compares an estimate with a reference: a simulation of the whole network of the scenario, or a
 // Parquet file with flow_id and fct_ns. It writes table validations. ValidateLog compares with a flow log.
 func Validate(ctx context.Context, e *pipeline.Estimation, truthFile string) (*Validation, error) {
 	if _, err := e.Records(schema.Slowdowns); err != nil {
-		return nil, err
+		return nil, noEstimate(e, err)
 	}
 	db, err := e.OpenDuckDB(ctx)
 	if err != nil {

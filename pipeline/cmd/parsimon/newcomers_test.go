@@ -173,6 +173,8 @@ func TestNewcomers(t *testing.T) {
 		failure{exitFailed, "a table (parsimon ingest --hosts TABLE",
 			[]string{"run", "--topology", "sites.csv", "--flows", "strange.csv", "--lake", "lake"}},
 		failure{exitFailed, `no variant "fast"`, []string{"validate", "--lake", "lake", "--scenario", "day@fast"}},
+		failure{exitFailed, "has no estimate by independent: run it with --estimator independent first",
+			[]string{"validate", "--lake", "lake", "--scenario", "day", "--estimator", "independent"}},
 		failure{exitFailed, "is a network, which has no flows", []string{"run", "rail-128", "--lake", "lake"}},
 		failure{exitUsage, "--loss, --bandwidth and --delay exclude each other", []string{
 			"sweep", "day", "--lake", "lake", "--fail", "each:spine-spine", "--loss", "1e-4", "--delay", "5ms"}},
