@@ -1,6 +1,6 @@
 -- question: How loaded is each link, and how much of the slowest flows' time is lost there?
 -- grain: one row per scenario, variant and link, for the n links with the highest load and the n links with the largest share of the tail's delay
--- units: bandwidth in bits per second; bytes without headers; load is a fraction of the link's capacity; delay in ns, summed over the tail's flows; tail_share is a fraction of all delay of the tail
+-- units: bandwidth in bits per second; bytes without headers; load is a fraction of the link's capacity; delay in ns, summed over the tail's flows; tail_share is a fraction of all delay of the tail; max_queue_bytes is null if the link was not simulated (--cluster)
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: quantile fraction = 0.99 : flows whose slowdown is at least this quantile are the tail
@@ -36,7 +36,7 @@ WITH picked AS NOT MATERIALIZED (
 ), ranked AS (
     SELECT
         e.scenario, e.variant, l.link_id, l.src_node, l.dst_node, l.tier, l.bandwidth_bps, l.failed,
-        coalesce(k.flows, 0) AS flows, coalesce(k.bytes, 0) AS bytes, coalesce(k.load, 0) AS load, coalesce(k.max_queue_bytes, 0) AS max_queue_bytes,
+        coalesce(k.flows, 0) AS flows, coalesce(k.bytes, 0) AS bytes, coalesce(k.load, 0) AS load, CASE WHEN k.packets_sent > 0 THEN k.max_queue_bytes WHEN coalesce(k.flows, 0) = 0 THEN 0 END AS max_queue_bytes,
         coalesce(p.tail_flows, 0) AS tail_flows, CAST(coalesce(p.delay_ns, 0) AS DOUBLE) AS tail_delay_ns,
         coalesce(CAST(p.delay_ns AS DOUBLE) / nullif(CAST(sum(p.delay_ns) OVER whole AS DOUBLE), 0), 0) AS tail_share,
         row_number() OVER (whole ORDER BY coalesce(k.load, 0) DESC, l.link_id) AS load_place,

@@ -487,6 +487,23 @@ func TestParams(t *testing.T) {
 	}
 }
 
+// With --cluster, most links have no queue of their own: 0 would look like a measured one. Link 4 stands for
+// link 0 here.
+func TestQueueOfALinkThatWasNotSimulated(t *testing.T) {
+	lake := makeKnownLake(t)
+	writePart(t, rawDB(t), lake, "link_stats", "scenario=aaa/variant=clustered",
+		`VALUES (0, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 4, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, [], [],
+			false, 0, 0),
+		(4, 1, 2, 'host-tor', 10000000000, 9000000000, 4, 1500, 4, 0.75, 4, 0, 100, 4000, 7, 0.25, 1.5, 0.5, [],
+			[], false, 0, 0)`)
+	got := answer(t, open(t, lake, Options{}), "hottest_links", "csv", map[string]string{"variant": "clustered"})
+	for _, want := range []string{",4,1500,0.75,4000\n", ",4,1000,0.5,\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no row %q in\n%s", want, got)
+		}
+	}
+}
+
 // An answer without rows names the parameter that excludes them all, even if the value that excludes none is
 // a word. Otherwise a misspelled size bin looks as if the lake had no data.
 func TestEmptied(t *testing.T) {
