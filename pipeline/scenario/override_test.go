@@ -116,7 +116,8 @@ func TestSettingsThatNeedTheFile(t *testing.T) {
 		"topology.name": false, "topology.clos": false, "workload.max_load": false, "window": false,
 		"switches.classes[0].weight": false,
 	} {
-		if got := (Setting{Key: key}).NeedsFile(); got != want {
+		got := Setting{Key: key}.NeedsFile()
+		if got != want {
 			t.Errorf("%s: %v, want %v", key, got, want)
 		}
 	}

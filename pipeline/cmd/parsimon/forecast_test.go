@@ -65,7 +65,8 @@ func TestSetChangesPartsOfAFile(t *testing.T) {
 	}
 	scenario := tinyScenario(t, "")
 	got := id(scenario, "--set", "workload.services[1].sigma=1", "--set", "topology.clos.host_delay=2us")
-	if want := id(changed); got != want {
+	want := id(changed)
+	if got != want {
 		t.Errorf("scenario %s, that of the changed file is %s", got, want)
 	}
 	mustFail(t,
