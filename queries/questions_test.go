@@ -487,7 +487,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// With --cluster, most links have no queue of their own: 0 would look like a measured one. Link 4 stands for
+// With --cluster, most links are not simulated. A queue of 0 would look like a measured one. Link 4 stands for
 // link 0 here.
 func TestQueueOfALinkThatWasNotSimulated(t *testing.T) {
 	lake := makeKnownLake(t)
