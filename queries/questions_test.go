@@ -487,8 +487,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// With --cluster, most links are not simulated. A queue of 0 would look like a measured one. Link 4 stands for
-// link 0 here.
+// With --cluster, most links are not simulated. A queue of 0 would look like a measured one. Here, link 4 is
+// the representative of link 0.
 func TestQueueOfALinkThatWasNotSimulated(t *testing.T) {
 	lake := makeKnownLake(t)
 	writePart(t, rawDB(t), lake, "link_stats", "scenario=aaa/variant=clustered",
