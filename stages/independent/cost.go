@@ -6,7 +6,7 @@ import "parsimon/stages/step"
 const (
 	packetHopNS = 11
 	// For each flow and link of its path: 96,494 of them take 2.49 MB, which are mostly delays of hops.
-	flowHopNS    = 1_300
+	flowHopNS    = 1_150
 	flowHopBytes = 26
 )
 

@@ -53,11 +53,16 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 		return err
 	}
 	b.rows = b.rows[:0]
+	link := int32(-1)
+	var buckets []drawBucket // of the representative of link
 	err = columns.Each(in.Hops, func(r *tables.FlowAtHop) error {
 		if int64(r.LinkID) < links.Lo || int64(r.LinkID) >= links.Hi {
 			return nil
 		}
-		buckets := byLink[of[r.LinkID]]
+		if r.LinkID != link {
+			link = r.LinkID
+			buckets = byLink[of[link]]
+		}
 		if len(buckets) == 0 {
 			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID,
 				of[r.LinkID])
