@@ -19,6 +19,18 @@ const otherVersion = "any new number tells results apart"
 // equivalents are few on purpose: a survivor is more often a missing test.
 var equivalents = []equivalent{
 	{"stages/tables/sort.go", "digitBits = 12", "12", "digits of any width sort"},
+	{"stages/tables/sort.go", "rowBits := bits.Len(uint(max(0, n-1)))", "-",
+		"rows with more bits have the same order"},
+	{"stages/tables/sort.go", "rowBits := bits.Len(uint(max(0, n-1)))", "0",
+		"a single row has one order"},
+	{"stages/tables/sort.go", "if bits.Len64(all)+rowBits > 64 {", ">", "both ways sort"},
+	{"stages/tables/sort.go", "passes := (keyBits + most - 1) / most", "-", "more passes, the same order"},
+	{"stages/tables/sort.go", "passes := (keyBits + most - 1) / most", "/", "more passes, the same order"},
+	{"stages/tables/sort.go", "to := rowBits + (pass+1)*keyBits/passes", "1",
+		"digits that overlap sort, too"},
+	{"stages/tables/sort.go", "s.counts = columns.Resize(s.counts, 1<<(to-from))", "1",
+		"digits that overlap sort, too"},
+	{"stages/tables/sort.go", "if i == 0 || row < least {", "<", "equal rows have one minimum"},
 	{"stages/tables/sort.go", "fewBits   = 8", "8", "digits of any width sort"},
 	{"stages/tables/sort.go", "fewRows   = 2_000", "2_000", "digits of any width sort"},
 	{"stages/tables/sort.go", "if len(s.words) <= fewRows {", "<=", "digits of any width sort"},
