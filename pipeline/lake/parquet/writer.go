@@ -166,34 +166,40 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, columnTypes) {
 		derived(schema.StartDay, ",date,dict,uncompressed", reflect.TypeFor[int32]())
 	}
 	plain := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
-	n := len(fields)
+	buffered := bufferedSchema{plain, plain.Fields()}
+	types := buffered.setTypes(t, len(keys))
+	return parquet.NewSchema(t.Name, buffered), types
+}
+
+// setTypes gives the columns that take slices, and the keys, types whose buffers do. It returns these types.
+func (s bufferedSchema) setTypes(t schema.Table, keys int) columnTypes {
+	n := len(s.fields)
 	types := columnTypes{
 		make([]*bufferedType, n), make([]*nullableType, n), make([]*dictionaryType, n), make([]*listType, n),
 	}
-	buffered := bufferedSchema{plain, plain.Fields()}
-	for i, f := range buffered.fields {
-		isKey := i >= len(t.Columns) && i < len(t.Columns)+len(keys)
+	for i, f := range s.fields {
+		isKey := i >= len(t.Columns) && i < len(t.Columns)+keys
 		switch {
 		case !f.Leaf():
 			types.lists[i] = &listType{Type: numbersOf(f)}
-			buffered.fields[i] = withNumbers(f, types.lists[i])
+			s.fields[i] = withNumbers(f, types.lists[i])
 		case isKey:
-			buffered.fields[i] = typedField{f, keyType{f.Type()}}
+			s.fields[i] = typedField{f, keyType{f.Type()}}
 		case takesSlices(f):
 			types.plain[i] = &bufferedType{Type: f.Type()}
-			buffered.fields[i] = typedField{f, types.plain[i]}
+			s.fields[i] = typedField{f, types.plain[i]}
 		case hasDictionary(f):
 			types.dictionary[i] = &dictionaryType{Type: f.Type()}
-			buffered.fields[i] = typedField{f, types.dictionary[i]}
+			s.fields[i] = typedField{f, types.dictionary[i]}
 		case isNullable(f):
 			types.nullable[i] = &nullableType{Type: f.Type()}
 			if !t.Temporary {
 				f = deltaField{f}
 			}
-			buffered.fields[i] = typedField{f, types.nullable[i]}
+			s.fields[i] = typedField{f, types.nullable[i]}
 		}
 	}
-	return parquet.NewSchema(t.Name, buffered), types
+	return types
 }
 
 // ofHops reports whether a table has the hops of flows by link, between stages. Its small numbers are not
