@@ -102,6 +102,9 @@ func TestQuestionsHaveSimpleColumns(t *testing.T) {
 			t.Errorf("question %s, column %s: type %s", view, column, kind)
 		}
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	all, err := List()
 	if err != nil || len(columns) != len(all) {
 		t.Errorf("%d of %d questions have columns: %v", len(columns), len(all), err)
