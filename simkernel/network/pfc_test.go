@@ -629,3 +629,18 @@ func TestPacketsThatMayPauseTheirSender(t *testing.T) {
 		}
 	}
 }
+
+// Without PFC, no link was paused. Another value would be a pause in table link_stats.
+func TestWithoutPFCNoLinkWasPaused(t *testing.T) {
+	c := newClos(1, 2)
+	params := simkernel.DefaultParams()
+	n, err := New(params, BufferParams{SwitchBytes: 12e6, Alpha: 1}, c.links, c.hosts, once(&Flows{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for link := range int32(len(c.links)) {
+		if n.PausedOf(link, 0) != 0 || n.PausedNS(link) != 0 {
+			t.Fatalf("link %d was paused for %d ns", link, n.PausedOf(link, 0))
+		}
+	}
+}
