@@ -2,6 +2,7 @@ package queries
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,12 @@ func listed(t testing.TB) []Query {
 	return all
 }
 
+// commonTable matches the name of a common table expression.
+var commonTable = regexp.MustCompile(`(?m)(?:^WITH |^WITH RECURSIVE |^|, )([a-z_0-9]+) AS (?:NOT MATERIALIZED )?\($`)
+
 // Every file of the folder has a correct header, the two parameters of all questions, and a name that no
-// other view has.
+// other view has. Its common tables have other names than views, because the views that it reads become
+// common tables, too.
 func TestLibrary(t *testing.T) {
 	paths, err := filepath.Glob("*.sql")
 	if err != nil {
@@ -46,6 +51,17 @@ func TestLibrary(t *testing.T) {
 		}
 		if !strings.HasSuffix(q.Question, "?") || !strings.HasPrefix(q.Grain, "one row per scenario") {
 			t.Errorf("%s: question %q, grain %q", path, q.Question, q.Grain)
+		}
+	}
+	statements, err := filepath.Glob("own/*.sql")
+	if err != nil || len(statements) == 0 {
+		t.Fatalf("%d statements of commands, %v", len(statements), err)
+	}
+	for _, path := range append(statements, paths...) {
+		for _, m := range commonTable.FindAllStringSubmatch(string(read(path)), -1) {
+			if names[m[1]] {
+				t.Errorf("%s: its common table %s has the name of a view", path, m[1])
+			}
 		}
 	}
 	for _, name := range []string{"slowdown_by_size", "hottest_links", "load_top10"} {
