@@ -58,10 +58,10 @@ var Measurements = []Measurement{
 	},
 	{
 		Name: "start",
-		About: "a run of one packet on 256 hosts, and question `slowdown_by_size` about it: processor time of " +
-			"the whole command",
+		About: "runs of one packet on 256 hosts, and question `slowdown_by_size` about it: processor time of the " +
+			"whole command",
 		Sources: ofProgram,
-		Values:  []string{"run-s", "run-before-s", "question-s", "question-before-s"},
+		Values:  []string{"run-s", "run-before-s", "file-s", "file-before-s", "question-s", "question-before-s"},
 	},
 	{
 		Name:    "ingest",
