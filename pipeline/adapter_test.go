@@ -27,7 +27,7 @@ func TestRunAndEngineHaveEqualRows(t *testing.T) {
 	}
 	for _, v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
-			for _, partitions := range fixture.Today(2, 1, 5) {
+			for _, partitions := range fixture.Today(2, 3, 5) {
 				run := estimate(t, topology, file, options{Lake: t.TempDir(), Variant: v, Workers: 2,
 					Partitions: partitions})
 				p := run.planner(v)

@@ -21,7 +21,7 @@ func listed(t testing.TB) []Query {
 
 // commonTable matches the name of a common table expression.
 var commonTable = regexp.MustCompile(
-	`(?m)(?:^WITH |^WITH RECURSIVE |^|, )([a-z_0-9]+) AS (?:NOT MATERIALIZED )?\($`)
+	`(?m)(?:^WITH |^WITH RECURSIVE |^|, )([a-z_0-9]+) AS (?:(?:NOT )?MATERIALIZED )?\($`)
 
 // Every file of the folder has a correct header, the two parameters of all questions, and a name that no
 // other view has. Its common tables have other names than views, because the views that it reads become

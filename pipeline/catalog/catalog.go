@@ -27,23 +27,28 @@ func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) 
 	files, byPath, err := Committed(l, scenarios...)
 	o := queries.Options{Options: limits, Files: files, Few: true}
 	o.Verify = func(path string) error { return l.Check(byPath[path]) }
-	var flows int64
+	var flows, rows int64
 	for _, f := range files {
+		n := byPath[f.Path].Rows
+		rows += n
 		if f.Table == schema.Slowdowns.Name || f.Table == schema.SampledSlowdowns.Name {
-			flows += byPath[f.Path].Rows
+			flows += n
 		}
 	}
-	if flows >= fewFlows {
-		o.Few = false
-	} else {
+	o.Few = flows < fewFlows
+	if o.Few && rows < fewRows {
 		o.Threads = 1
 	}
 	return o, err
 }
 
-// fewFlows is the number of flows that a summary reads in half a second. Up to this number, two threads need
-// a fifth more processor time than one thread and are no faster. The slowdowns of these flows take 8 MB.
-const fewFlows = 1_000_000
+// fewFlows is the number of flows that a summary reads in half a second. The slowdowns of these flows take
+// 8 MB. Up to this number, two threads need a fifth more processor time than one thread and are no faster.
+// Most tables have a row for each flow, and those of hops have up to ten.
+const (
+	fewFlows = 1_000_000
+	fewRows  = 10 * fewFlows
+)
 
 // Committed returns the files that the manifests name, both for queries and by their paths. If manifests are
 // damaged, it returns an error together with the files of the other manifests.

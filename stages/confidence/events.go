@@ -18,7 +18,7 @@ type Traffic struct {
 	ByteMeanBytes float64
 }
 
-// Traffic returns what is known after Read or ReadDrawn.
+// Traffic returns what is known after ReadDrawn.
 func (x *Intervals) Traffic() Traffic {
 	return Traffic{Flows: x.all.bins[sizebin.Count].flows, ByteMeanBytes: x.squares / max(1, x.bytes)}
 }

@@ -189,7 +189,7 @@ func (v *queryVerb) explainNoRows(ctx context.Context, db *queries.DB, asked req
 	switch {
 	case err != nil:
 	case why != "":
-		_, err = fmt.Fprintf(v.stderr, "parsimon: no rows with %s, but there are rows without it\n",
+		_, err = fmt.Fprintf(v.stderr, "parsimon: no rows with %s, but there are rows with other values\n",
 			format.Escape(why))
 	case asked.question.OfEvent() && asked.params["from_ns"] == "":
 		_, err = fmt.Fprintln(v.stderr, "parsimon: no rows: no event is known; give the time of one by --param "+

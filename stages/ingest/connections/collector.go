@@ -18,14 +18,14 @@ type Collector struct {
 
 	mu       sync.Mutex // of all fields below until Merge
 	records  *extsort.Sorter[storedRecord]
-	origins  origins
+	origins  []origin
 	added    []storedRecord // the rows of the last call, for their memory
 	readings []*Reading
 }
 
 // NewCollector returns a Collector without records.
 func NewCollector(s Settings) *Collector {
-	c := &Collector{Settings: s, origins: origins{numbers: map[origin]int32{}}}
+	c := &Collector{Settings: s}
 	c.texts.observers = newTexts()
 	c.texts.labels = newTexts()
 	c.records = extsort.New(s.TmpDir, s.MemoryBytes/2, extsort.Order[storedRecord]{
@@ -43,6 +43,7 @@ type Reading struct {
 	number    int32
 	source    int32
 	sums      recordSums
+	origins   *originNumbers // nil: no records follow
 	kept      bool
 }
 
@@ -51,7 +52,8 @@ type Reading struct {
 func (c *Collector) Read(source int32) *Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &Reading{collector: c, number: int32(len(c.readings)), source: source, sums: newRecordSums()}
+	r := &Reading{collector: c, number: int32(len(c.readings)), source: source, sums: newRecordSums(),
+		origins: &originNumbers{numbers: map[origin]int32{}}}
 	c.readings = append(c.readings, r)
 	return r
 }
@@ -98,7 +100,7 @@ func (r *Reading) add(row *record, observer, service, vnet string) error {
 	row.service = c.texts.labels.number(service)
 	row.vnet = c.texts.labels.number(vnet)
 	r.sums.add(row)
-	c.added = append(c.added, c.store(row))
+	c.added = append(c.added, r.store(row))
 	return nil
 }
 
@@ -107,6 +109,7 @@ func (r *Reading) Keep() {
 	r.collector.mu.Lock()
 	defer r.collector.mu.Unlock()
 	r.kept = true
+	r.origins = nil // its memory is free
 }
 
 // recordSums are the values that depend on all records.

@@ -88,9 +88,10 @@ func TestOrderOfRecords(t *testing.T) {
 		func(r *record, v int32) { r.reading = v },
 		func(r *record, v int32) { r.packets = int64(v) },
 	}
+	reading := c.Read(0)
 	compare := func(a, b record) int {
-		x := c.store(&a)
-		y := c.store(&b)
+		x := reading.store(&a)
+		y := reading.store(&b)
 		return c.compareRecords(&x, &y)
 	}
 	var middle record

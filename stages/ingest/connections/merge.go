@@ -200,7 +200,7 @@ func (m *merging) eachConnection(ctx context.Context, do func(records []record) 
 		return err
 	}
 	err := m.records.Each(ctx, func(r *storedRecord) error {
-		of := &m.origins.all[r.origin]
+		of := &m.origins[r.origin]
 		if !m.kept[of.reading] {
 			return nil
 		}

@@ -22,22 +22,22 @@ type origin struct {
 // hash returns a hash of the connection.
 func (s *storedRecord) hash() uint64 { return s.connection.hash(s.protocol) }
 
-// origins numbers origins.
-type origins struct {
-	all     []origin
+// originNumbers numbers the origins of one reading.
+type originNumbers struct {
 	numbers map[origin]int32
 	recent  [256]int32 // 1 + the last number by the low bits of the observer; 0: none
 }
 
-func (o *origins) number(of *origin) int32 {
+// number returns the place of an origin in all, to which it is added if it is new.
+func (o *originNumbers) number(all *[]origin, of *origin) int32 {
 	recent := &o.recent[uint32(of.observer)%uint32(len(o.recent))]
-	if *recent > 0 && o.all[*recent-1] == *of {
+	if *recent > 0 && (*all)[*recent-1] == *of {
 		return *recent - 1
 	}
 	n, known := o.numbers[*of]
 	if !known {
-		n = int32(len(o.all))
-		o.all = append(o.all, *of)
+		n = int32(len(*all))
+		*all = append(*all, *of)
 		o.numbers[*of] = n
 	}
 	*recent = n + 1
@@ -45,11 +45,11 @@ func (o *origins) number(of *origin) int32 {
 }
 
 // store returns a record as it is sorted.
-func (c *Collector) store(r *record) storedRecord {
-	of := origin{r.reading, r.observer, r.service, r.vnet, r.resolutionNS, r.dscp}
+func (r *Reading) store(of *record) storedRecord {
+	at := origin{of.reading, of.observer, of.service, of.vnet, of.resolutionNS, of.dscp}
 	return storedRecord{
-		connection: r.connection, protocol: r.protocol, origin: c.origins.number(&of),
-		startNS: r.startNS, endNS: r.endNS, bytes: r.bytes, packets: r.packets, samples: r.samples,
+		connection: of.connection, protocol: of.protocol, origin: r.origins.number(&r.collector.origins, &at),
+		startNS: of.startNS, endNS: of.endNS, bytes: of.bytes, packets: of.packets, samples: of.samples,
 	}
 }
 
@@ -76,8 +76,8 @@ func (c *Collector) compareRecords(a, b *storedRecord) int {
 	if a.endNS != b.endNS {
 		return cmp.Compare(a.endNS, b.endNS)
 	}
-	x := &c.origins.all[a.origin]
-	y := &c.origins.all[b.origin]
+	x := &c.origins[a.origin]
+	y := &c.origins[b.origin]
 	if x.observer != y.observer {
 		return c.texts.observers.compare(x.observer, y.observer)
 	}

@@ -380,7 +380,7 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 	for {
 		row, err := next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return ctx.Err()
 		}
 		if err != nil {
 			return err

@@ -99,7 +99,7 @@ var Measurements = []Measurement{
 	{
 		Name:    "ns3",
 		About:   "stage `exact` with one worker, and the paper's ns-3, on the same flows",
-		Sources: ofNetwork,
+		Sources: run,
 		Values:  []string{"exact-ns", "ns3-ns"},
 		Texts:   []string{"flows"},
 	},
