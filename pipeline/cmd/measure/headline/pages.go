@@ -131,6 +131,7 @@ func fill(template string, results Results, digests map[string]string) (string, 
 	if failure != nil {
 		return "", failure
 	}
+	text = strings.ReplaceAll(text, mark+"%", "%"+mark)
 	if marked {
 		return strings.ReplaceAll(text, "{mark}", markText), nil
 	}
