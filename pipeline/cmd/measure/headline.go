@@ -62,6 +62,7 @@ func measureHeadline(ctx context.Context, b *bench) {
 	if b.err != nil {
 		return
 	}
+	commit := b.codeCommit(ctx)
 	b.startTime()
 	var failures []error
 	for i := range headline.Measurements {
@@ -73,7 +74,7 @@ func measureHeadline(ctx context.Context, b *bench) {
 			fmt.Fprintf(os.Stderr, "headline: %s: not begun\n", m.Name)
 			continue
 		}
-		err := b.measureOne(ctx, m, results, digests[m.Name])
+		err := b.measureOne(ctx, m, results, measuredCode{commit, digests[m.Name]})
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "headline: %s: %v\n", m.Name, err)
 			if !errors.Is(err, errNotHere) {
@@ -95,13 +96,16 @@ func (b *bench) isDue(m *headline.Measurement, r *headline.Result, digest string
 	return r == nil || r.Sources != digest || !b.short && r.Form == headline.Short
 }
 
+// measuredCode is the code that was built before the first measurement.
+type measuredCode struct{ commit, digest string }
+
 // measureOne makes a measurement and stores its result.
 func (b *bench) measureOne(
-	ctx context.Context, m *headline.Measurement, results headline.Results, digest string,
+	ctx context.Context, m *headline.Measurement, results headline.Results, code measuredCode,
 ) error {
 	h := &headliner{bench: b, values: map[string][]float64{}, texts: map[string]string{}}
-	result := &headline.Result{Commit: h.commit(ctx), Date: time.Now().UTC().Format(time.DateOnly),
-		Machine: machine(), Form: headline.Whole, Sources: digest, Values: h.values, Texts: h.texts}
+	result := &headline.Result{Commit: code.commit, Date: time.Now().UTC().Format(time.DateOnly),
+		Machine: machine(), Form: headline.Whole, Sources: code.digest, Values: h.values, Texts: h.texts}
 	if b.short {
 		result.Form = headline.Short
 	}
@@ -127,11 +131,11 @@ func (b *bench) measureOne(
 	return results.Store(".")
 }
 
-// commit returns the commit, and whether code differs from it. Pages that the measurement has written do not
+// codeCommit returns the commit, and whether code differs from it. Pages that a measurement has written do not
 // count.
-func (h *headliner) commit(ctx context.Context) string {
-	commit := strings.TrimSpace(h.execute(ctx, nil, "git", "describe", "--always", "--exclude=*"))
-	changed := h.execute(ctx, nil, "git", "status", "--porcelain", "--", "*.go", "*.sql", "go.mod")
+func (b *bench) codeCommit(ctx context.Context) string {
+	commit := strings.TrimSpace(b.execute(ctx, nil, "git", "describe", "--always", "--exclude=*"))
+	changed := b.execute(ctx, nil, "git", "status", "--porcelain", "--", "*.go", "*.sql", "go.mod")
 	if changed != "" {
 		commit += "-dirty"
 	}
