@@ -142,7 +142,15 @@ class DuckDB:
             self.db.execute(f"CREATE OR REPLACE VIEW {table} AS SELECT * FROM {self.files.scan(table, snapshot)}")
 
     def ask(self, sql):
-        return [list(row) for row in self.db.execute(sql).fetchall()]
+        """Asks again if a publication replaced version-hint.text while DuckDB read it, which DuckDB reports."""
+        attempts = 5
+        while True:
+            attempts -= 1
+            try:
+                return [list(row) for row in self.db.execute(sql).fetchall()]
+            except duckdb.HTTPException as error:
+                if "ETag" not in str(error) or not attempts:
+                    raise
 
 
 class PyIceberg:
