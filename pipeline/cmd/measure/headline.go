@@ -131,8 +131,8 @@ func (b *bench) measureOne(
 	return results.Store(".")
 }
 
-// codeCommit returns the commit, and whether code differs from it. Pages that a measurement has written do not
-// count.
+// codeCommit returns the commit, and whether code differs from it. Pages that a measurement has written do
+// not count.
 func (b *bench) codeCommit(ctx context.Context) string {
 	commit := strings.TrimSpace(b.execute(ctx, nil, "git", "describe", "--always", "--exclude=*"))
 	changed := b.execute(ctx, nil, "git", "status", "--porcelain", "--", "*.go", "*.sql", "go.mod")
