@@ -10,6 +10,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/daily"
 	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
 	"parsimon/stages/method"
@@ -27,7 +28,7 @@ func TestRunAndEngineHaveEqualRows(t *testing.T) {
 	}
 	for _, v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
-			for _, partitions := range fixture.Today(2, 3, 5) {
+			for _, partitions := range daily.Today(2, 3, 5) {
 				run := estimate(t, topology, file, options{Lake: t.TempDir(), Variant: v, Workers: 2,
 					Partitions: partitions})
 				p := run.planner(v)

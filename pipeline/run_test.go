@@ -12,6 +12,7 @@ import (
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
+	"parsimon/schema/daily"
 	"parsimon/simkernel/network"
 	"parsimon/stages/estimators"
 )
@@ -109,7 +110,7 @@ func TestKilledRunContinues(t *testing.T) {
 		{flow, 33_000, []kill{{"feedback", 1}}},
 		{flow, 3000, []kill{{"simulate", 20}, {"replay", 3}, {"intervals", 1}}},
 	} {
-		today := fixture.Today(2, c.kills...)
+		today := daily.Today(2, c.kills...)
 		if len(today) == 0 {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"parsimon/pipeline/internal/fixture"
+	"parsimon/schema/daily"
 )
 
 // shared returns a path in the folder of reference results beside the repository. Tests that need it are
@@ -32,7 +32,7 @@ func TestIndependentAgainstNS3(t *testing.T) {
 		p99                float64 // known relative error of p99
 		seeds              uint64
 	}
-	for _, c := range fixture.Today(4, known{"47", "cluster_4_to_1", 0.09, 2}) {
+	for _, c := range daily.Today(4, known{"47", "cluster_4_to_1", 0.09, 2}) {
 		t.Run(c.scenario, func(t *testing.T) {
 			if testing.Short() {
 				t.Skip("takes seconds")
@@ -59,7 +59,7 @@ func TestIndependentAgainstNS3(t *testing.T) {
 // One of the two runs each day, and "make accuracy" covers all scenarios.
 func TestFlowAgainstNS3(t *testing.T) {
 	type truth struct{ scenario, topology string }
-	for _, c := range fixture.Today(2, truth{"95", "cluster_2_to_1"}, truth{"47", "cluster_4_to_1"}) {
+	for _, c := range daily.Today(2, truth{"95", "cluster_2_to_1"}, truth{"47", "cluster_4_to_1"}) {
 		t.Run(c.scenario, func(t *testing.T) {
 			if testing.Short() && c.scenario != "95" {
 				t.Skip("takes seconds")

@@ -17,6 +17,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/daily"
 	"parsimon/schema/sizebin"
 	"parsimon/stages/tables"
 )
@@ -166,7 +167,7 @@ func TestBiasOfWindows(t *testing.T) {
 		transport string
 		most      []float64 // error of p50, p90 and p99 of all flows
 	}
-	for _, c := range fixture.Today(5,
+	for _, c := range daily.Today(5,
 		bias{"dctcp", []float64{0.02, 0.02, 0.04}},
 		bias{"dcqcn", []float64{0.03, 0.04, 0.06}},
 		bias{"timely", []float64{0.03, 0.04, 0.06}},

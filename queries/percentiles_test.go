@@ -2,13 +2,12 @@ package queries
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema/daily"
 )
 
 // percentileGroups are groups of values with different distributions.
@@ -56,9 +55,8 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 		o.Few = few
 		db := open(t, lake, o)
 		lists := []string{"[0.999, 0.5, 0.9, 0.99]", "[0.0, 0.3, 1.0]", "[CAST(0.123456789 AS DOUBLE)]"}
-		today := (time.Now().Unix()/86400 + int64(threads)) % 3
 		for i, fractions := range lists {
-			if int64(i) != today && os.Getenv("PARSIMON_LONG") == "" {
+			if !daily.Runs(i+2*threads, 3) {
 				continue
 			}
 			fcts := strings.Replace(fractions, "0.9", "0.8", 1)

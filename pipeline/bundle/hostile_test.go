@@ -16,6 +16,7 @@ import (
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/scenario"
+	"parsimon/schema/daily"
 	"parsimon/stages/estimators"
 )
 
@@ -75,7 +76,7 @@ func TestNoValueOfASpecPanics(t *testing.T) {
 	}
 	values := []string{"-1"}
 	if !testing.Short() {
-		values = append(values, fixture.Today(2, "1e18", "null")...)
+		values = append(values, daily.Today(2, "1e18", "null")...)
 	}
 	var same pipeline.Spec // its canonical form is compact
 	if err := json.Unmarshal(text, &same); err != nil {

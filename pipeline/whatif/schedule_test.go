@@ -14,6 +14,7 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/daily"
 	"parsimon/schema/variant"
 	"parsimon/stages/estimators"
 )
@@ -27,7 +28,7 @@ func TestSweepIsTheSameSideBySide(t *testing.T) {
 	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9}
 	var want *Sweep
 	wantRows := ""
-	for _, workers := range append([]int{1}, fixture.Today(2, 2, 5)...) {
+	for _, workers := range append([]int{1}, daily.Today(2, 2, 5)...) {
 		o.Workers = workers
 		plan.worst = fmt.Sprintf("%d at once", workers) // has separate records and rows
 		s, err := RunSweep(t.Context(), base, plan, o)
@@ -108,7 +109,7 @@ func TestParametersAreTheSameSideBySide(t *testing.T) {
 	t.Parallel()
 	file := fixture.Services(t)
 	var want []ParameterRun
-	for _, workers := range append([]int{1}, fixture.Today(2, 2, 5)...) {
+	for _, workers := range append([]int{1}, daily.Today(2, 2, 5)...) {
 		o := settings(t, estimators.Flow)
 		withCache(t, &o)
 		o.Workers = workers

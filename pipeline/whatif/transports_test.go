@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/internal/fixture"
+	"parsimon/schema/daily"
 	"parsimon/simkernel"
 	"parsimon/stages/estimators"
 )
@@ -19,7 +19,7 @@ func TestTransportsEstimate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, kind := range fixture.Today(3, simkernel.PacedTransports()...) {
+	for _, kind := range daily.Today(3, simkernel.PacedTransports()...) {
 		s := sixteenHosts(t, 8_000, kind.String())
 		run, err := pipeline.Begin(t.Context(), t.TempDir(), s, pipeline.Variant{Estimator: estimators.Flow},
 			pipeline.Settings{})

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/schema"
+	"parsimon/schema/daily"
 	"parsimon/stages/ingest"
 )
 
@@ -91,7 +91,7 @@ func vpcFlows(random *rand.Rand, parts []int) string {
 // The content of a workload, including the bytes of its data files, does not depend on the steps in which it
 // was ingested. Two of the traces run each day.
 func TestSteps(t *testing.T) {
-	for _, name := range fixture.Today(3, slices.Sorted(maps.Keys(steppedTraces))...) {
+	for _, name := range daily.Today(3, slices.Sorted(maps.Keys(steppedTraces))...) {
 		s := steppedTraces[name]
 		t.Run(name, func(t *testing.T) {
 			d := newTrace(t, 0)

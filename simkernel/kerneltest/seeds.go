@@ -1,9 +1,9 @@
 package kerneltest
 
 import (
-	"os"
 	"testing"
-	"time"
+
+	"parsimon/schema/daily"
 )
 
 // Seeds returns the seeds below all of a test of random cases. A short test has one of every parts seeds.
@@ -11,11 +11,10 @@ import (
 // set (make twins), it returns all.
 func Seeds(all, parts uint64) []uint64 {
 	const slices = 4
-	day := uint64(time.Now().Unix() / 86400)
 	var seeds []uint64
 	for seed := range all {
-		today := seed%parts == 0 || !testing.Short() && seed%(slices*parts) == day%(slices*parts)
-		if today || os.Getenv("PARSIMON_LONG") != "" {
+		today := seed%parts == 0 || !testing.Short() && daily.Runs(int(seed), int(slices*parts))
+		if today || daily.All() {
 			seeds = append(seeds, seed)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"parsimon/schema/daily"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology/topologytest"
 )
@@ -567,8 +567,6 @@ func accountFor(t *testing.T, format string, text []byte) {
 // damaged in every run, and each two hundred times if PARSIMON_LONG is set.
 func TestDamagedFixtures(t *testing.T) {
 	rounds := 2
-	long := os.Getenv("PARSIMON_LONG") != ""
-	day := int(time.Now().Unix() / 86400)
 	fixtures := [][2]string{
 		{"csv", "plain.csv"},
 		{"jsonl", "plain.jsonl"},
@@ -584,7 +582,7 @@ func TestDamagedFixtures(t *testing.T) {
 		{"ipfix", "ipfix.csv"},
 		{"reference", "reference.json"},
 	}
-	if long {
+	if daily.All() {
 		rounds = 200
 		fixtures = append(fixtures, [][2]string{
 			{"argus", "argus.csv"},
@@ -610,7 +608,7 @@ func TestDamagedFixtures(t *testing.T) {
 		}...)
 	}
 	for i, f := range fixtures {
-		if !long && i%2 != day%2 {
+		if !daily.Runs(i, 2) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join("testdata", f[1]))

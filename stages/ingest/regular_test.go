@@ -18,6 +18,7 @@ import (
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/daily"
 	"parsimon/stages/ingest/connections"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology/topologytest"
@@ -279,12 +280,10 @@ func TestRegularRowsEqualThoseOfSQL(t *testing.T) {
 		{}, {SamplingRate: 10}, {Labels: labels, OffFabric: []string{"10.0.0.0/8"}},
 		{Labels: labels, LabelsFirst: true, OffFabric: []string{"any"}},
 	}
-	long := os.Getenv("PARSIMON_LONG") != ""
-	day := int(time.Now().Unix() / 86400)
 	for place, format := range slices.Sorted(maps.Keys(regularColumns)) {
 		for i, odd := range []float64{0.001, 0, 0.02, 0.01} {
-			today := !testing.Short() && (place+8*i)%6 == day%6
-			if i > 0 && !long && !today {
+			today := daily.All() || !testing.Short() && daily.Runs(place+8*i, 6)
+			if i > 0 && !today {
 				continue
 			}
 			s := rng.New(uint64(i), rng.Start)
@@ -313,8 +312,6 @@ func TestRegularRowsEqualThoseOfSQL(t *testing.T) {
 // of the fixtures are damaged each day.
 func TestRegularFixtures(t *testing.T) {
 	s := rng.New(7, rng.Start)
-	long := os.Getenv("PARSIMON_LONG") != ""
-	day := int(time.Now().Unix() / 86400)
 	for i, f := range []struct{ format, file string }{
 		{"vpc", "vpc_v2.log"}, {"vpc", "vpc_v5.log"}, {"vpc", "vpc_cloudwatch.log"}, {"nfdump", "nfdump.csv"},
 		{"nfdump", "nfdump_extended.csv"}, {"nfdump", "nfdump_fast.csv"}, {"ipfix", "ipfix.csv"},
@@ -330,7 +327,7 @@ func TestRegularFixtures(t *testing.T) {
 		}
 		compareBoth(t, f.format, string(text), o)
 		damaged := string(damage(&s, text))
-		if long || !testing.Short() && i%6 == day%6 {
+		if daily.All() || !testing.Short() && daily.Runs(i, 6) {
 			compareBoth(t, f.format, damaged, o)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"parsimon/datasets"
-	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/scenario"
+	"parsimon/schema/daily"
 )
 
 // maxLoadError is the largest accepted error of the load of a shipped scenario's busiest link, relative to
@@ -20,7 +20,7 @@ const maxLoadError = 0.1
 func TestShippedScenariosHaveTheLoadThatTheyAskFor(t *testing.T) {
 	drawn := 0
 	for _, name := range datasets.Names(datasets.Scenarios) {
-		if name == "large" && (testing.Short() || len(fixture.Today(7, name)) == 0) {
+		if name == "large" && (testing.Short() || len(daily.Today(7, name)) == 0) {
 			continue
 		}
 		drawn += checkLoad(t, name, nil)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"parsimon/pipeline/internal/fixture"
+	"parsimon/schema/daily"
 )
 
 // mostOverLimit is the memory that a process may use beyond --memory-limit, in bytes. The limit is that of
@@ -67,7 +67,7 @@ func TestPeakMemoryOnHostileSizes(t *testing.T) {
 		return []string{"query", "--lake", "ok.csv-lake", "--format", "json",
 			"--sql", sql}
 	}
-	hostile := fixture.Today(3,
+	hostile := daily.Today(3,
 		run("t.yaml", "line.csv.gz"), run("t.yaml", "rows.csv.gz"), run("deep.yaml", "ok.csv"),
 		run("wide.csv", "ok.csv"), ingest("line.csv.gz"), ingest("rows.csv.gz"), ingest("one.jsonl.gz"),
 		ingest("ok.csv", "--hosts", "hosts.csv"), query("SELECT repeat('x', 100000000) FROM range(20)"),
