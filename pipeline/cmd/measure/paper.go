@@ -16,7 +16,8 @@ import (
 //	items ─► draws (paper_draws.go) ─► runs, one file each (resumable) ─► tables, charts ─► PAPER.md, *.svg
 //
 // An item is one scenario with several kinds of estimates. A run is one estimate of one draw of its workload.
-// A run that has been measured with the same version of the method is not measured again.
+// A run that has been measured with the same version of the method is not measured again, also if another
+// machine has measured it (paper_archive.go).
 
 // These are the kinds of estimates of an item, in the order of the tables.
 const (
@@ -140,11 +141,13 @@ func repeatPaper(ctx context.Context, b *bench) {
 	p := &paper{bench: b, folder: b.recordsOf("paper"), records: map[string]*paperRecord{},
 		verdicts: map[string]map[verdict]int{}}
 	p.program, p.method = b.version(ctx)
+	p.unpack()
 	p.plan()
 	p.measure(ctx)
 	p.control()
 	if b.err == nil {
 		p.writePage(ctx)
+		p.pack()
 	}
 }
 

@@ -51,9 +51,9 @@ func (b *bench) published() []publishedScenario {
 // drawn returns a scenario file that redraws one of the paper's scenarios. The length is given by --duration.
 func (p *paper) drawn(s publishedScenario) string {
 	ratio := strings.TrimSuffix(s.oversub, "-to-1")
-	topology := p.sharedPath("reference", "topologies", "cluster_"+ratio+"_to_1.json")
-	matrix := p.sharedPath("reference", "matrices", "cluster_"+strings.ToLower(s.matrix)+"_2_16.json")
-	sizes := p.sharedPath("reference", "sizes", strings.ToLower(s.sizes)+"-all.txt")
+	topology := p.fromFolder("reference", "topologies", "cluster_"+ratio+"_to_1.json")
+	matrix := p.fromFolder("reference", "matrices", "cluster_"+strings.ToLower(s.matrix)+"_2_16.json")
+	sizes := p.fromFolder("reference", "sizes", strings.ToLower(s.sizes)+"-all.txt")
 	return p.keep(fmt.Sprintf("paper-%03d", s.id), fmt.Sprintf(`name: paper-%03d
 seed: %d
 topology: {file: %s}
@@ -64,6 +64,18 @@ workload:
     - {name: main, matrix: %s, sizes: %s, sigma: %v}
 transport: {window: 18KB}
 `, s.id, seedsCount*s.id+1, topology, s.asked, matrix, sizes, s.sigma))
+}
+
+// fromFolder returns a path below the shared folder, relative to the folder of runs, for a scenario file in
+// that folder. An absolute one would give the file, and so its runs, another name on another machine.
+func (p *paper) fromFolder(elem ...string) string {
+	path, err := filepath.Abs(p.sharedPath(elem...))
+	p.fail(err)
+	folder, err := filepath.Abs(p.folder)
+	p.fail(err)
+	relative, err := filepath.Rel(folder, path)
+	p.fail(err)
+	return relative
 }
 
 // keep writes a scenario file beside the records. Its name depends on its content, so that a record belongs

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// archiveFile has the runs of the page and the choice of their draws, one a line. It is part of the
+// repository, so that each number of the page can be checked without hours of measurements, and another
+// machine continues where this one stopped. DuckDB reads it as a table.
+var archiveFile = filepath.Join("datasets", "paper", "runs.jsonl")
+
+// An archivedFile is one line of the archive: a file of the folder of runs.
+type archivedFile struct {
+	File  string          `json:"file"`
+	Value json.RawMessage `json:"value"`
+}
+
+// methodOfValue is the part of a run or of a choice of draws that says whether it is still valid.
+type methodOfValue struct {
+	Method string `json:"method"`
+}
+
+// unpack writes those files of the archive that the folder of runs lacks and that this method has made, and
+// says how many. Errors name the line.
+func (p *paper) unpack() {
+	data, err := os.ReadFile(archiveFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	p.fail(err)
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, len(data)+1)
+	unpacked := 0
+	for i := 1; lines.Scan() && p.err == nil; i++ {
+		written, err := p.unpackLine(lines.Bytes())
+		if err != nil {
+			p.fail(fmt.Errorf("%s: line %d: %w", archiveFile, i, err))
+		}
+		if written {
+			unpacked++
+		}
+	}
+	if unpacked > 0 {
+		fmt.Fprintf(os.Stderr, "paper: %d runs and choices of draws are those of %s; to measure them again, "+
+			"remove it and %s\n", unpacked, archiveFile, p.folder)
+	}
+}
+
+// unpackLine writes the file of a line. It reports false if the folder has this file or another method has
+// made it.
+func (p *paper) unpackLine(line []byte) (written bool, err error) {
+	var f archivedFile
+	if err := json.Unmarshal(line, &f); err != nil {
+		return false, err
+	}
+	if f.File != filepath.Base(f.File) || !strings.HasSuffix(f.File, ".json") {
+		return false, fmt.Errorf("%q is not the name of a JSON file", f.File)
+	}
+	var of methodOfValue
+	if err := json.Unmarshal(f.Value, &of); err != nil {
+		return false, fmt.Errorf("%s: %w", f.File, err)
+	}
+	path := filepath.Join(p.folder, f.File)
+	_, err = os.Stat(path)
+	if of.Method != p.method || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return true, os.WriteFile(path, f.Value, 0o644)
+}
+
+// pack writes the archive from the files that this method has made, in the order of their names.
+func (p *paper) pack() {
+	files, err := filepath.Glob(filepath.Join(p.folder, "*.json"))
+	p.fail(err)
+	slices.Sort(files)
+	var archive bytes.Buffer
+	for _, file := range files {
+		var value json.RawMessage
+		var of methodOfValue
+		if !p.readStored(file, &value) || !p.readStored(file, &of) {
+			return
+		}
+		if of.Method != p.method {
+			continue
+		}
+		line, err := json.Marshal(archivedFile{File: filepath.Base(file), Value: value})
+		p.fail(err)
+		archive.Write(line)
+		archive.WriteByte('\n')
+	}
+	if p.err == nil {
+		p.fail(os.WriteFile(archiveFile, archive.Bytes(), 0o644))
+	}
+}
