@@ -3,7 +3,9 @@ package network
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,16 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow/array"
-	"github.com/apache/arrow/go/v17/arrow/memory"
-	"github.com/apache/arrow/go/v17/parquet/file"
-	"github.com/apache/arrow/go/v17/parquet/pqarrow"
+	"github.com/parquet-go/parquet-go"
 
 	"parsimon/simkernel"
 )
 
 // These are the paper's ns-3 runs, in a folder beside the repository.
-const referenceDir = "../../shared/reference"
+const referenceDir = "../../../shared/reference"
 
 // scenario is a reference workload with ns-3's results for one transport. trueFCT and trueIdeal are -1 where
 // ns-3 has none.
@@ -129,39 +128,42 @@ func (s *scenario) readTopology(t testing.TB, path string) {
 	}
 }
 
+// readColumns returns the integers of each column of a Parquet file.
 func readColumns(t testing.TB, path string) map[string][]int64 {
 	t.Helper()
-	rd, err := file.OpenParquetFile(path, false)
+	source, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = rd.Close() }()
-	ar, err := pqarrow.NewFileReader(rd, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	defer func() { _ = source.Close() }()
+	info, err := source.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab, err := ar.ReadTable(context.Background())
+	table, err := parquet.OpenFile(source, info.Size())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tab.Release()
 	columns := map[string][]int64{}
-	for i := range int(tab.NumCols()) {
-		c := tab.Column(i)
-		var values []int64
-		for _, chunk := range c.Data().Chunks() {
-			switch v := chunk.(type) {
-			case *array.Int64:
-				values = append(values, v.Int64Values()...)
-			case *array.Int32:
-				for _, x := range v.Int32Values() {
-					values = append(values, int64(x))
-				}
-			default:
-				t.Fatalf("%s: column %s has type %s", path, c.Name(), chunk.DataType())
+	for _, group := range table.RowGroups() {
+		rows := make([]parquet.Row, group.NumRows())
+		reader := group.Rows()
+		n, err := reader.ReadRows(rows)
+		if err != nil && !errors.Is(err, io.EOF) || n < len(rows) {
+			t.Fatalf("%s: %d of %d rows: %v", path, n, len(rows), err)
+		}
+		for i, field := range table.Schema().Fields() {
+			kind := field.Type().Kind()
+			if kind != parquet.Int64 && kind != parquet.Int32 {
+				t.Fatalf("%s: column %s has type %s", path, field.Name(), field.Type())
+			}
+			for _, row := range rows {
+				columns[field.Name()] = append(columns[field.Name()], row[i].Int64())
 			}
 		}
-		columns[c.Name()] = values
+		if err := reader.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return columns
 }
@@ -279,20 +281,16 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// TestNetworkAgainstNS3 compares Network with the paper's ns-3, on one scenario and one draw of the paths.
-// With PARSIMON_LONG=1 it uses three scenarios and PARSIMON_SEEDS (3) draws of each, which takes minutes.
-// PARSIMON_LONG=47,1001 selects scenarios.
+// TestNetworkAgainstNS3 compares Network with the paper's ns-3, on three scenarios and PARSIMON_SEEDS (3)
+// draws of the paths of each. PARSIMON_LONG=47,1001 selects scenarios.
 func TestNetworkAgainstNS3(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	long := os.Getenv("PARSIMON_LONG")
+	if long == "" {
+		t.Skip("takes minutes: make exact-accuracy")
+	}
 	seeds := 3
 	ids := []int{47, 95, 1001}
-	if long == "" {
-		ids = []int{95}
-		seeds = 1
-	} else if long != "1" {
+	if long != "1" {
 		ids = nil
 		for _, word := range strings.Split(long, ",") {
 			id, err := strconv.Atoi(word)
@@ -312,44 +310,23 @@ func TestNetworkAgainstNS3(t *testing.T) {
 	}
 }
 
-// TestTransportsAgainstNS3 compares the other transports, on the beginning of a scenario. With
-// PARSIMON_LONG=1 it uses all of two scenarios and PARSIMON_SEEDS (1) draws of the paths.
+// TestTransportsAgainstNS3 compares the other transports, on two scenarios and PARSIMON_SEEDS (1) draws of
+// the paths of each.
 func TestTransportsAgainstNS3(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+	if os.Getenv("PARSIMON_LONG") != "1" {
+		t.Skip("takes minutes: make exact-accuracy")
 	}
-	ids := []int{169}
+	ids := []int{169, 47}
 	seeds := 1
-	flows := 5000
-	if os.Getenv("PARSIMON_LONG") == "1" {
-		ids = []int{169, 47}
-		flows = math.MaxInt
-	}
 	if k, err := strconv.Atoi(os.Getenv("PARSIMON_SEEDS")); err == nil {
 		seeds = max(1, k)
 	}
 	for _, kind := range []simkernel.Transport{simkernel.DCQCN, simkernel.TIMELY} {
 		for _, id := range ids {
 			t.Run(fmt.Sprintf("%v/%d", kind, id), func(t *testing.T) {
-				s := loadScenario(t, id, kind)
-				s.cut(flows)
-				s.against(t, seeds)
+				loadScenario(t, id, kind).against(t, seeds)
 			})
 		}
-	}
-}
-
-// cut keeps the given number of first flows, and the results of those that hardly overlap with later ones.
-func (s *scenario) cut(flows int) {
-	if flows >= len(s.src) {
-		return
-	}
-	s.src = s.src[:flows]
-	s.dst = s.dst[:flows]
-	s.sizeBytes = s.sizeBytes[:flows]
-	s.startNS = s.startNS[:flows]
-	for i := flows * 9 / 10; i < flows; i++ {
-		s.trueIdeal[i] = -1
 	}
 }
 
