@@ -34,7 +34,10 @@ func ingestFixture(t *testing.T, format, file string) (tested, error) {
 }
 
 // The flows and rejects of every format's fixture, which was written by hand from the format's documentation.
+// With -short one fixture of each way to read a file is ingested.
 func TestFormats(t *testing.T) {
+	short := []string{"plain.csv", "vpc_v2.log", "goflow2.jsonl", "nfdump.csv", "hpcc_flow.txt", "reference.json",
+		"zeek.log", "azure_nsg.json"}
 	for _, c := range []struct {
 		format, file                 string
 		rows, flows, merged, rejects int64
@@ -153,6 +156,9 @@ func TestFormats(t *testing.T) {
 			"0 2 9000 1769850000 web|prod~; 2 0 120000 1769850000 web|prod~", "3 log-status is NODATA"},
 	} {
 		t.Run(c.file, func(t *testing.T) {
+			if testing.Short() && !slices.Contains(short, c.file) {
+				t.Skip("left out with -short")
+			}
 			stats, err := ingestFixture(t, c.format, c.file)
 			if err != nil {
 				t.Fatal(err)
@@ -378,8 +384,8 @@ func TestRepeatedRowsOfAFile(t *testing.T) {
 // The SQL of a user's mapping cannot use more memory than the limit, not even memory that DuckDB does not
 // count.
 func TestOwnMappingMemory(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the process is limited on Linux only")
+	if runtime.GOOS != "linux" || testing.Short() {
+		t.Skip("the process is limited on Linux only; memory is left out with -short")
 	}
 	dir := t.TempDir()
 	mapping := filepath.Join(dir, "mine.sql")
@@ -486,13 +492,17 @@ func TestAddressBook(t *testing.T) {
 }
 
 // For every built-in format and any bytes, the result is an error or accounts for every row. The fixtures are
-// seeds only if the target is fuzzed, because TestFormats and TestDamagedFixtures read them.
+// seeds only if the target is fuzzed, because TestFormats and TestDamagedFixtures read them. With -short one
+// format in six has a seed.
 func FuzzFormats(f *testing.F) {
 	formats := Formats()
 	fuzzed := flag.Lookup("test.fuzz").Value.String() != ""
 	for i, format := range formats {
 		if fuzzed {
 			addFixtures(f, uint8(i), format)
+		}
+		if testing.Short() && i%6 != 0 {
+			continue
 		}
 		f.Add(uint8(i), []byte([]string{"3\n\n1 2 3\x00\xff\n[{}]", "[{\"src\":0},"}[i%2]))
 	}
@@ -566,6 +576,9 @@ func accountFor(t *testing.T, format string, text []byte) {
 // Fixtures are damaged at random: bytes and lines are changed, removed, repeated and swapped. One in two is
 // damaged in every run, and each two hundred times if PARSIMON_LONG is set.
 func TestDamagedFixtures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("other fixtures each day are left out with -short")
+	}
 	rounds := 2
 	fixtures := [][2]string{
 		{"csv", "plain.csv"},
@@ -683,6 +696,10 @@ func textRows(m *Mapping, text string) (n int64) {
 func TestNfdumpReverseBytes(t *testing.T) {
 	row := "2026-01-31 09:00:00,2026-01-31 09:00:01,1.0,10.0.0.1,10.0.1.5,1,443,6,10,9000,7,"
 	for back, want := range map[string]string{"0": "0 9000", "": "0 9000", "700": "0 9000; 2 700"} {
+		if testing.Short() && back != "700" {
+			t.Logf("%q is left out with -short", back)
+			continue
+		}
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte("ts,te,td,sa,da,sp,dp,pr,ipkt,ibyt,opkt,obyt\n"+row+back+"\n"),
 			0o600); err != nil {
@@ -704,7 +721,7 @@ func TestNfdumpReverseBytes(t *testing.T) {
 // rejects the row.
 func TestDSCP(t *testing.T) {
 	nfdump := "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt\n"
-	for _, c := range []struct{ format, text, want, reasons string }{
+	for i, c := range []struct{ format, text, want, reasons string }{
 		{"csv", "src,dst,size_bytes,start_ns,dscp\n0,1,10,1,46\n0,1,20,2,\n0,1,30,3,64\n0,1,40,4,ef\n0,1,50,5,-1\n0,1,60,6, 0\n",
 			"10 46; 20 -; 60 0", "3 dscp is not an integer from 0 to 63; 4 dscp is not an integer from 0 to 63; 5 " +
 				"dscp is not an integer from 0 to 63"},
@@ -718,6 +735,10 @@ func TestDSCP(t *testing.T) {
 		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,IPTOS,sampledPacketSize,meanSkipCount\n1769850000,10.0.0.1,10.0.1.5,184,1518,1\n", "1500 46", ""},
 		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,ip_tos,packet_size,sampling_rate\n1769850000,10.0.0.1,10.0.1.5,0xb8,1518,1\n", "1500 46", ""},
 	} {
+		if leavesOut(t, i, 3) {
+			continue
+		}
+
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"database/sql"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -216,11 +218,16 @@ func TestIngestNames(t *testing.T) {
 	text := "Src,DST,size_Bytes,start_ns\n0,1,100,5\n"
 	parquet := parquetOf(t, "SELECT 0 AS Src, 1 AS DST, 100 AS size_Bytes, 5 AS start_ns")
 	zip := zipped(t, text)
-	for name, data := range map[string][]byte{"f[1].csv": []byte(text), "f*.csv": []byte(text),
+	files := map[string][]byte{"f[1].csv": []byte(text), "f*.csv": []byte(text),
 		"f?.parquet": parquet, "[!a]*?.parquet": parquet, "a]b.PARQUET": parquet, "it's.parquet": parquet,
 		"it's.csv":    []byte(text),
 		`b\c.csv.gz`:  zip,
-		`b\c.parquet`: parquet, "src=3/flows.parquet": parquet, "src=3/flows.csv.GZ": zip} {
+		`b\c.parquet`: parquet, "src=3/flows.parquet": parquet, "src=3/flows.csv.GZ": zip}
+	for i, name := range slices.Sorted(maps.Keys(files)) {
+		if leavesOut(t, i, 3) {
+			continue
+		}
+		data := files[name]
 		stats, err := ingestFile(t, name, data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -309,12 +316,15 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 	if got != "5 0 1 1000 5; 8 0 1 100 8" || stats.Rejects != 7 {
 		t.Errorf("flows %s, %d rejects", got, stats.Rejects)
 	}
-	for _, c := range []struct{ typ, good, bad string }{
+	for i, c := range []struct{ typ, good, bad string }{
 		{"DOUBLE", "100.0", "100.5"}, {"FLOAT", "100.0", "'nan'"}, {"DOUBLE", "100", "'inf'"},
 		{"DECIMAL(18,3)", "100.000", "100.001"},
 		{"UBIGINT", "100", "18446744073709551615"}, {"HUGEINT", "100", "170141183460469231731687303715884105727"},
 		{"VARCHAR", "'100.0'", "'100.5'"}, {"UTINYINT", "100", "0"}, {"FLOAT", "100", "16777218"},
 	} {
+		if leavesOut(t, i, 6) {
+			continue
+		}
 		file := filepath.Join(t.TempDir(), "typed.parquet")
 		data := parquetOf(t, fmt.Sprintf("SELECT i AS flow_id, 0 AS src, 1 AS dst, x AS size_bytes, 5 AS start_ns "+
 			"FROM (VALUES (1, CAST(%[2]s AS %[1]s)), (2, CAST(%[3]s AS %[1]s))) v(i, x)", c.typ, c.good, c.bad))

@@ -82,6 +82,9 @@ func TestLinksAreOfferedTheBytesOfEachMinute(t *testing.T) {
 			{"nfdump", "ts,te,sa,da,sp,dp,pr,ipkt,ibyt,ra\n", 100, nfdumpMinute},
 		} {
 			t.Run(kind+" "+c.format, func(t *testing.T) {
+				if testing.Short() && kind != "bursty" {
+					t.Skip("left out with -short")
+				}
 				log := minuteLog(kind)
 				want := map[string]int{}
 				text := c.header
