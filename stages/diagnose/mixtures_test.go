@@ -17,8 +17,8 @@ import (
 // plainBucket is a bucket without mixture: the sizes of its flows differ little.
 var plainBucket = mixture{0, 1000, 2000, 900, 400, 50, 500}
 
-// mixturesOf reads a bucket and plainBucket.
-func mixturesOf(t *testing.T, m *step.Model, is mixture) *Mixtures {
+// mixturesOf reads plainBucket and other buckets.
+func mixturesOf(t *testing.T, m *step.Model, others ...mixture) *Mixtures {
 	t.Helper()
 	type bucket struct {
 		mixture
@@ -27,7 +27,11 @@ func mixturesOf(t *testing.T, m *step.Model, is mixture) *Mixtures {
 	}
 	table := columns.TableOf[bucket](schema.DelayBuckets)
 	var buckets tables.Memory
-	if err := table.Write(&buckets, []bucket{{mixture: plainBucket}, {mixture: is}}); err != nil {
+	rows := []bucket{{mixture: plainBucket}}
+	for _, is := range others {
+		rows = append(rows, bucket{mixture: is})
+	}
+	if err := table.Write(&buckets, rows); err != nil {
 		t.Fatal(err)
 	}
 	x, err := ReadMixtures(m, buckets.Read())
@@ -57,6 +61,25 @@ func TestMisplacedFlows(t *testing.T) {
 		x := mixturesOf(t, m, c.is)
 		if x.misplaced != c.want || x.flows != 1000 || c.want > 0 && x.worst.Link != 3 {
 			t.Errorf("%s: %+v, want %d flows", c.name, x, c.want)
+		}
+	}
+}
+
+// The worst bucket is that with the largest sum of wrong delays. If it were another one, a warning would name
+// a link that matters less.
+func TestWorstMixture(t *testing.T) {
+	m := &step.Model{Network: topologytest.SmallNetwork(t), Params: simkernel.DefaultParams()}
+	less := mixture{3, 10_000, 400_000, 100, 50, 900, 90}
+	for name, worse := range map[string]mixture{
+		"longer delays": {5, 10_000, 400_000, 100, 50, 9000, 900},
+		"larger flows":  {5, 100_000, 4_000_000, 100, 50, 900, 90},
+		"more flows":    {5, 10_000, 400_000, 200, 100, 900, 90},
+	} {
+		for _, both := range [][]mixture{{less, worse}, {worse, less}} {
+			got := mixturesOf(t, m, both...).worst
+			if got != worse {
+				t.Errorf("%s: the worst is %+v", name, got)
+			}
 		}
 	}
 }

@@ -24,13 +24,16 @@ func barbell(t *testing.T) *topology.Network {
 }
 
 // overflowOf reads queues, by link: pairs of a time in ns and bytes. Every link has room for 100,000 bytes
-// while its switch is empty.
-func overflowOf(t *testing.T, b network.BufferParams, queues map[int32][][2]float64) *Overflow {
+// while its switch is empty. All links have flows but those that are idle.
+func overflowOf(t *testing.T, b network.BufferParams, queues map[int32][][2]float64, idle ...int32) *Overflow {
 	t.Helper()
 	n := barbell(t)
 	loads := &route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e7}
 	for id := range loads.Links {
 		loads.Links[id].Flows = 1
+	}
+	for _, id := range idle {
+		loads.Links[id].Flows = 0
 	}
 	var rows []tables.LinkStat
 	for link, all := range queues {
@@ -71,6 +74,7 @@ func fullQueues(o *Overflow) string {
 func TestSpaceOfPorts(t *testing.T) {
 	dynamic := network.BufferParams{SwitchBytes: 200_000, Alpha: 1}
 	fixed := network.BufferParams{SwitchBytes: 200_000, Alpha: 1, XOFFBytes: 100_000}
+	least := network.BufferParams{SwitchBytes: 200_000, Alpha: 1, XOFFBytes: 1}
 	type queues = map[int32][][2]float64
 	for _, c := range []struct {
 		name   string
@@ -92,6 +96,7 @@ func TestSpaceOfPorts(t *testing.T) {
 		{"two of one link", dynamic, queues{7: {{10_001, 120_000}, {15_000, 110_000}}},
 			"7 at 10000: 120000 of 100000"},
 		{"fixed thresholds", fixed, queues{7: {{0, 100_001}}, 9: {{0, 90_000}}}, "7 at 0: 100001 of 100000"},
+		{"the least threshold is fixed, too", least, queues{7: {{0, 90_000}}, 9: {{0, 80_000}}}, ""},
 	} {
 		got := fullQueues(overflowOf(t, c.buffer, c.queues))
 		if got != c.want {
@@ -112,6 +117,11 @@ func TestPausesReachTheSwitchBefore(t *testing.T) {
 		if got != want {
 			t.Errorf("%v bytes: %q, want %q", bytes, got, want)
 		}
+	}
+	// Nothing waits on a link that no flow uses.
+	none := fullQueues(overflowOf(t, pfc, map[int32][][2]float64{7: {{0, 220_000}}}, 4))
+	if none != "7 at 0: 220000 of 100000" {
+		t.Error(none)
 	}
 	// Its own queue is in front of it.
 	got := fullQueues(overflowOf(t, pfc, map[int32][][2]float64{7: {{0, 190_000}}, 4: {{0, 50_000}}}))

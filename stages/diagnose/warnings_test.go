@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/schema"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
 	"parsimon/stages/confidence"
@@ -274,5 +275,15 @@ func TestDisagreements(t *testing.T) {
 		if len(got) != min(1, len(c.want)) || len(got) == 1 && !strings.HasPrefix(got[0].Text, c.want) {
 			t.Errorf("%s: %+v", c.name, got)
 		}
+	}
+}
+
+// Link 0 is a link: only a warning about none has no link in its row.
+func TestLinkOfAWarningInItsRow(t *testing.T) {
+	rec := Record([]Warning{{Kind: "overload"}, {Kind: "flows", Link: -1}})
+	defer rec.Release()
+	links := rec.Column(schema.Warnings.Index("link_id"))
+	if links.ValueStr(0) != "0" || !links.IsNull(1) {
+		t.Errorf("links %v", links)
 	}
 }
