@@ -10,6 +10,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/network/calendar"
 	"parsimon/simkernel/network/faults"
 )
 
@@ -371,6 +372,50 @@ func TestLocalRepair(t *testing.T) {
 		if lost[0] == 0 || lost[1] > lost[0]*2/3 {
 			t.Errorf("balance %d: %d packets are lost with local repair, %d without", balance, lost[1], lost[0])
 		}
+	}
+}
+
+// A change of routes applies to packets that arrive at its time. Two switches, 1 and 4, are joined by 2 and by
+// 3, and the link to 2 goes down. A packet of 1,000 bytes arrives at switch 1 after 800 ns and the delay of 1 µs.
+func TestRoutesChangeAtTheirTime(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, false, false, false, false, true}}
+	for _, c := range [][2]int32{{0, 1}, {1, 2}, {1, 3}, {2, 4}, {3, 4}, {4, 5}} {
+		e.links = append(e.links, Link{c[0], c[1], 10e9, 1000}, Link{c[1], c[0], 10e9, 1000})
+	}
+	e.flows = Flows{SizeBytes: []int64{1000 - e.params.HeaderBytes}, StartNS: []int64{0}, PathEnds: []int32{4},
+		PathLinks: []int32{0, 2, 6, 10}}
+	for startNS, want := range map[int64][2]int64{1799: {0, 1}, 1800: {0, 1}, 1801: {1, 0}} {
+		m := Forwarding{Routes: routesOf(e.links, e.hosts, []int64{0, startNS}, nil, []int32{2})}
+		n, _ := runMoving(t, &e, BufferParams{}, m, nil, 1)
+		got := [2]int64{n.Traffic(2).Sent, n.Traffic(4).Sent}
+		if got != want {
+			t.Errorf("routes that change at %d ns: %v packets on both links, want %v", startNS, got, want)
+		}
+	}
+}
+
+// A port sends nothing while one or more of its classes are paused, so it is busy for longer by the time from
+// the first pause to the last resumption. Otherwise, packets would be sent to ports that were just paused.
+func TestPausesMakePortsBusy(t *testing.T) {
+	m := balancing{busyPS: []int64{7000, 500}, pauses: make([]int32, 2), sincePS: make([]int64, 2),
+		rate: make([]dre, 2)}
+	for _, c := range []struct {
+		toggle      calendar.Toggle
+		busy, clock int64 // after it
+	}{
+		{calendar.Toggle{AtPS: 1000, Pause: true}, 7000, 1000},
+		{calendar.Toggle{AtPS: 1500, Class: 1, Pause: true}, 7000, 1000},
+		{calendar.Toggle{AtPS: 2000}, 7000, 1000},
+		{calendar.Toggle{AtPS: 4000, Class: 1}, 10_000, 9000},
+	} {
+		m.notePause(&calendar.Arrival{Item: calendar.PauseFrame(c.toggle)})
+		if m.busyPS[0] != c.busy || m.clock(0, 9000) != c.clock {
+			t.Errorf("%+v: busy until %d, can have sent until %d", c.toggle, m.busyPS[0], m.clock(0, 9000))
+		}
+	}
+	m.notePause(&calendar.Arrival{})
+	if m.busyPS[1] != 500 || m.clock(1, 9000) != 9000 {
+		t.Errorf("another port is busy until %d", m.busyPS[1])
 	}
 }
 

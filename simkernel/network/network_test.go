@@ -479,3 +479,20 @@ func TestBitOfFullPorts(t *testing.T) {
 		t.Errorf("portFull is %d, and FlagAck %d", portFull, calendar.FlagAck)
 	}
 }
+
+// A flow may take 13 days at the slowest link of its path, with headers. A longer one would end after the
+// last time of the clock.
+func TestLargestFlow(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, false, true}}
+	e.links = []Link{{0, 1, 40e9, 1000}, {1, 0, 40e9, 1000}, {1, 2, 10e9, 1000}, {2, 1, 10e9, 1000}}
+	f := feed{net: newExampleNetwork(t, &e, BufferParams{}, 1)}
+	p := &e.params
+	seconds := float64(horizonPS) / 2 / 1e12
+	largest := int64(seconds * 10e9 / 8 * float64(p.PayloadBytes) / float64(p.PayloadBytes+p.HeaderBytes))
+	for size, ok := range map[int64]bool{largest - 1_000_000: true, largest + 1_000_000: false} {
+		err := f.setPath(&newFlow{}, []int32{0, 2}, size)
+		if (err == nil) != ok {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}

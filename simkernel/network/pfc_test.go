@@ -419,6 +419,20 @@ func TestPFCClos(t *testing.T) {
 	}
 }
 
+// By default a link may use an eighth of the free space, and one that is four times as fast as those of hosts
+// a half, as in the HPCC simulator.
+func TestDefaultThresholdsOfPauses(t *testing.T) {
+	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, false, false}}
+	e.links = []Link{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}, {1, 2, 40e9, 1000}, {2, 1, 40e9, 1000}}
+	n := newExampleNetwork(t, &e, BufferParams{SwitchBytes: 1e6, Alpha: DefaultPFCAlpha, PFC: true}, 1)
+	for link, want := range map[int]float64{0: 10_000, 3: 40_000} {
+		got := n.pfcThreshold(&n.pausers[link], 80_000)
+		if got != want {
+			t.Errorf("link %d: a pause at %v bytes, want %v", link, got, want)
+		}
+	}
+}
+
 // Two hosts send to a third over links of 10 Gbps and 1 µs. The threshold of the switch is one byte. Each
 // step is worked out by hand: a packet takes 838.4 ns, a pause frame 51.2 ns, and the reserve of 4,096 B
 // holds three packets.
