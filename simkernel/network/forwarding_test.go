@@ -375,8 +375,9 @@ func TestLocalRepair(t *testing.T) {
 	}
 }
 
-// A change of routes applies to packets that arrive at its time. Two switches, 1 and 4, are joined by 2 and by
-// 3, and the link to 2 goes down. A packet of 1,000 bytes arrives at switch 1 after 800 ns and the delay of 1 µs.
+// A change of routes applies to packets that arrive at its time. Two switches, 1 and 4, are joined by 2 and
+// by 3, and the link to 2 goes down. A packet of 1,000 bytes arrives at switch 1 after 800 ns and the delay
+// of 1 µs.
 func TestRoutesChangeAtTheirTime(t *testing.T) {
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, false, false, false, false, true}}
 	for _, c := range [][2]int32{{0, 1}, {1, 2}, {1, 3}, {2, 4}, {3, 4}, {4, 5}} {

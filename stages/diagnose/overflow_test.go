@@ -25,7 +25,9 @@ func barbell(t *testing.T) *topology.Network {
 
 // overflowOf reads queues, by link: pairs of a time in ns and bytes. Every link has room for 100,000 bytes
 // while its switch is empty. All links have flows but those that are idle.
-func overflowOf(t *testing.T, b network.BufferParams, queues map[int32][][2]float64, idle ...int32) *Overflow {
+func overflowOf(
+	t *testing.T, b network.BufferParams, queues map[int32][][2]float64, idle ...int32,
+) *Overflow {
 	t.Helper()
 	n := barbell(t)
 	loads := &route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e7}

@@ -36,8 +36,8 @@ func ingestFixture(t *testing.T, format, file string) (tested, error) {
 // The flows and rejects of every format's fixture, which was written by hand from the format's documentation.
 // With -short one fixture of each way to read a file is ingested.
 func TestFormats(t *testing.T) {
-	short := []string{"plain.csv", "vpc_v2.log", "goflow2.jsonl", "nfdump.csv", "hpcc_flow.txt", "reference.json",
-		"zeek.log", "azure_nsg.json"}
+	short := []string{"plain.csv", "vpc_v2.log", "goflow2.jsonl", "nfdump.csv", "hpcc_flow.txt",
+		"reference.json", "zeek.log", "azure_nsg.json"}
 	for _, c := range []struct {
 		format, file                 string
 		rows, flows, merged, rejects int64
