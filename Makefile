@@ -47,7 +47,7 @@ clean: ## remove what was built, but not lakes
 	@rm -rf $(BIN)
 
 ##@ Test
-.PHONY: test test-more tools unit unit-beam unit-publish lint notebooks publish-readers flink chromium s3 gcs-test flink-test cluster-test exact-accuracy tcp-ns3 twins race fuzz browser-test sampling-test ingest-test faults mutation
+.PHONY: test test-more tools unit checks unit-beam unit-publish lint notebooks publish-readers flink chromium s3 gcs-test flink-test cluster-test exact-accuracy tcp-ns3 twins race fuzz browser-test sampling-test ingest-test faults mutation
 # Two go commands at once would compile the same packages twice. So the program is built first, while the notebooks'
 # environment is downloaded, and the notebooks run beside the tests.
 test: setup ## the tests and the notebooks; in CI also make test-more
@@ -55,8 +55,9 @@ test: setup ## the tests and the notebooks; in CI also make test-more
 	@$(MAKE) --no-print-directory -j2 unit notebooks
 	@if [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-more; fi
 
-test-more: setup ## lint; the tests of Beam, of published tables and of their readers; nights that are killed
+test-more: setup ## lint; checks; the tests of Beam, of published tables and of their readers; nights that are killed
 	@$(MAKE) --no-print-directory -j2 lint tools
+	@$(MAKE) --no-print-directory checks
 	@$(MAKE) --no-print-directory unit-beam unit-publish publish-readers
 
 tools: ## install all that the tests need: Java, jars of Flink and for Spark, Chromium, Python environments
@@ -68,8 +69,20 @@ tools: ## install all that the tests need: Java, jars of Flink and for Spark, Ch
 	@.ci/setup-s3
 
 # The longest packages come first. Otherwise one of them runs alone at the end. make lint runs go vet.
-unit: setup chromium ## the tests of the main module
-	@go test -vet=off $$(.ci/linker) -timeout 60m ./pipeline/cmd/parsimon ./stages/ingest ./pipeline ./...
+LONGEST := ./pipeline/cmd/parsimon ./stages/ingest ./pipeline
+# The tests that make checks runs instead of make unit. It also runs package pipeline/faults.
+CHECKS := TestNewcomers|TestPeakMemoryOnHostileSizes|TestCompressedBombs|TestDamagedFixtures|$(\
+	)TestThousandsOfFiles|TestManyServices|TestAccuracyOfModels|TestCoverage|TestCompareCoverage|$(\
+	)TestBootstrapCoverage|TestIntervalsOfIndependentCoverOtherDraws|TestBiasOfWindows|$(\
+	)TestIndependentAgainstNS3|TestFlowAgainstNS3
+unit: setup chromium ## the tests of the main module but make checks
+	@go test -vet=off $$(.ci/linker) -timeout 60m -skip '^($(CHECKS))$$' $(LONGEST) \
+	 $$(go list ./... | grep -v '^parsimon/pipeline/faults$$')
+
+checks: setup ## faults, hostile sizes, accuracy: what takes long, in its short form
+	@go test -vet=off $$(.ci/linker) -timeout 60m ./pipeline/faults
+	@go test -vet=off $$(.ci/linker) -timeout 60m -run '^($(CHECKS))$$' \
+	 $$(grep -rlE --include='*_test.go' '^func ($(CHECKS))\(' . | xargs dirname | sort -u)
 
 unit-beam: setup flink ## the tests of Beam, on Flink too
 	@cd pipeline/cmd/parsimon-beam && PARSIMON_FLINK=$(FLINK) go test -timeout 60m ./...
