@@ -10,12 +10,12 @@ import (
 	"github.com/parquet-go/parquet-go/encoding"
 )
 
-// A column with a dictionary stores the indexes of its values. parquet-go finds them in a hash table, and
-// takes values of 24 bytes. This file gives the Writer the buffer of indexes itself, which takes slices, and
-// finds the index of most values without hashing them. The files are the same to the byte.
+// A column with a dictionary stores the indexes of its texts. parquet-go finds them in a hash table, and takes
+// values of 24 bytes. This file gives the Writer the buffer of indexes itself, which takes texts, and finds the
+// index of most texts in less time. The files are the same to the byte.
 //
-//	value ─┬─ that of the row before, a small number, a known text ─→ index
-//	       └─ other, or new ─→ parquet.Dictionary.Insert ──────────→ index
+//	text ─┬─ that of the row before, or known ─────────→ index
+//	      └─ new ─→ parquet.Dictionary.Insert ─────────→ index
 
 // A dictionaryType is the type of a column with a dictionary. It remembers the buffer that the column writer
 // creates.
@@ -24,12 +24,9 @@ type dictionaryType struct {
 	buffer *dictionaryBuffer
 }
 
-// hasDictionary reports whether a column has a dictionary of numbers or texts.
+// hasDictionary reports whether a column has a dictionary.
 func hasDictionary(f parquet.Field) bool {
-	if !f.Leaf() || f.Encoding() != encoding.Encoding(&parquet.RLEDictionary) {
-		return false
-	}
-	return f.Type().Kind() == parquet.Int32 || f.Type().Kind() == parquet.ByteArray
+	return f.Leaf() && f.Encoding() == encoding.Encoding(&parquet.RLEDictionary)
 }
 
 func (t *dictionaryType) NewDictionary(column, values int, data encoding.Values) parquet.Dictionary {
@@ -59,11 +56,9 @@ type dictionaryBuffer struct {
 	parquet.ColumnBuffer // as many indexes as the longest page has had so far; those of this page are first
 	rows                 int
 
-	seen    []bool               // indexes of the texts of a page
-	numbers []int32              // 1 + index of each small number; 0: unknown
-	texts   map[string]textIndex // of some texts
-	last    textIndex            // of the row before, if there are texts
-	next    []int64              // numbers that WriteValues writes next, instead of its values
+	seen  []bool               // indexes of the texts of a page
+	texts map[string]textIndex // of some texts
+	last  textIndex            // of the row before
 }
 
 // A textIndex is the index of a text.
@@ -71,9 +66,6 @@ type textIndex struct {
 	text  string
 	index int32
 }
-
-// maxSmall is the number of small numbers, and so the maximum length of dictionaryBuffer.numbers.
-const maxSmall = 1 << 18
 
 // maxTexts is the maximum number of texts in dictionaryBuffer.texts.
 const maxTexts = 1 << 12
@@ -83,41 +75,15 @@ func (b *dictionaryBuffer) WriteValues(values []parquet.Value) (int, error) {
 	if len(values) == 0 {
 		return 0, nil
 	}
-	if b.next != nil {
-		numbers := b.next[:len(values)]
-		b.next = b.next[len(values):]
-		return len(values), writeNumbers(b, numbers)
-	}
 	indexes, err := b.begin(len(values), values[0])
 	if err != nil {
 		return 0, err
-	}
-	if values[0].Kind() == parquet.Int32 {
-		for i := range values {
-			indexes[i] = b.ofNumber(values[i].Int32())
-		}
-		return len(values), nil
 	}
 	for i := range values {
 		text := values[i].ByteArray()
 		indexes[i] = b.ofText(unsafe.String(unsafe.SliceData(text), len(text)))
 	}
 	return len(values), nil
-}
-
-// writeNumbers adds rows with numbers to the open page. It does not begin another page.
-func writeNumbers[T int16 | int32 | int64](b *dictionaryBuffer, values []T) error {
-	if len(values) == 0 {
-		return nil
-	}
-	indexes, err := b.begin(len(values), parquet.Int32Value(int32(values[0])))
-	if err != nil {
-		return err
-	}
-	for i, v := range values {
-		indexes[i] = b.ofNumber(int32(v))
-	}
-	return nil
 }
 
 // writeTexts adds rows from..to of a column of texts to the open page. It does not begin another page.
@@ -138,7 +104,6 @@ func (b *dictionaryBuffer) writeTexts(texts *array.String, from, to int) error {
 // begin makes room for more rows, of which the first has a value. It returns the places of their indexes.
 func (b *dictionaryBuffer) begin(rows int, first parquet.Value) ([]int32, error) {
 	if b.Dictionary().Len() == 0 { // a new row group
-		clear(b.numbers)
 		clear(b.texts)
 		b.last = textIndex{index: -1}
 		b.insert(first)
@@ -154,22 +119,6 @@ func (b *dictionaryBuffer) begin(rows int, first parquet.Value) ([]int32, error)
 	}
 	page := b.ColumnBuffer.Page().Data()
 	return page.Int32()[from:b.rows], nil
-}
-
-// ofNumber returns the index of a number.
-func (b *dictionaryBuffer) ofNumber(n int32) int32 {
-	if uint32(n) < uint32(len(b.numbers)) && b.numbers[n] > 0 {
-		return b.numbers[n] - 1
-	}
-	index := b.insert(parquet.Int32Value(n))
-	if n < 0 || n >= maxSmall {
-		return index
-	}
-	if int(n) >= len(b.numbers) {
-		b.numbers = append(b.numbers, make([]int32, max(256, min(2*int(n), maxSmall))-len(b.numbers))...)
-	}
-	b.numbers[n] = index + 1
-	return index
 }
 
 // ofText returns the index of a text.
@@ -227,7 +176,7 @@ type dictionaryPage struct {
 // in several rows, so this compares each text once.
 func (p dictionaryPage) Bounds() (least, greatest parquet.Value, ok bool) {
 	dictionary := p.of.Dictionary()
-	if dictionary.Type().Kind() != parquet.ByteArray || p.of.rows == 0 {
+	if p.of.rows == 0 {
 		return p.Page.Bounds()
 	}
 	p.of.seen = slices.Grow(p.of.seen[:0], dictionary.Len())[:dictionary.Len()]

@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/parquet-go/parquet-go"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 )
 
 // Columns with dictionaries and with nulls have their values in every page and row group: repeated and new
-// ones, numbers and texts that the buffers do not know, and all, no or some rows that are null. Without this,
-// rows would have the values of others.
+// ones, texts that the buffers do not know, and all, no or some rows that are null. Without this, rows would
+// have the values of others.
 func TestDictionariesAndNulls(t *testing.T) {
 	const batch, batches = 9_000, 8 // two row groups, batches across pages
 	number := func(row int) int32 { return int32(row*7919%100_003)*10 - 100 }
@@ -72,6 +73,42 @@ func TestDictionariesAndNulls(t *testing.T) {
 		if got[i] != want[i] {
 			t.Fatalf("row %d is\n%s, want\n%s", i, got[i], want[i])
 		}
+	}
+}
+
+// Older files of a lake, and files of other programs, have numbers in dictionaries. Readers would otherwise find
+// the indexes of these numbers.
+func TestNumbersInDictionaries(t *testing.T) {
+	type cluster struct {
+		Link           int32   `parquet:"link_id,dict"`
+		Representative int32   `parquet:"representative,dict"`
+		Distance       float64 `parquet:"distance,dict"`
+		Members        int32   `parquet:"members"`
+	}
+	var want []cluster
+	for row := range int32(20_000) {
+		want = append(want, cluster{row * 7 % 5_003, -row % 11, float64(row % 13), row})
+	}
+	file := filepath.Join(t.TempDir(), "clusters.parquet")
+	if err := parquet.WriteFile(file, want); err != nil {
+		t.Fatal(err)
+	}
+	type clusterRow struct {
+		Link           int32   `col:"link_id"`
+		Representative int32   `col:"representative"`
+		Distance       float64 `col:"distance"`
+		Members        int32   `col:"members"`
+	}
+	row := 0
+	err := columns.Each(OpenForeign(schema.LinkClusters, file), func(got *clusterRow) error {
+		if *got != clusterRow(want[row]) {
+			t.Fatalf("row %d is %v, want %v", row, *got, want[row])
+		}
+		row++
+		return nil
+	})
+	if err != nil || row != len(want) {
+		t.Errorf("%d rows, want %d: %v", row, len(want), err)
 	}
 }
 

@@ -74,9 +74,10 @@ var (
 	present = slices.Repeat([]parquet.Value{parquet.Int32Value(0).Level(0, 1, 0)}, valueChunk)
 )
 
-// writeNullable writes rows from..to of an Arrow column of numbers and nulls to a Parquet column. next has the
-// numbers that the buffer of the column writes next.
-func (tw *Writer) writeNullable(out *parquet.ColumnWriter, next *[]int64, col arrow.Array, from, to int) error {
+// writeNullable writes rows from..to of an Arrow column of numbers and nulls to a Parquet column. buffer is the
+// buffer of its numbers.
+func (tw *Writer) writeNullable(out *parquet.ColumnWriter, buffer *nullableBuffer, col arrow.Array,
+	from, to int) error {
 	switch a := col.(type) {
 	case *array.Int16:
 		tw.int64s = appendKnown(tw.int64s[:0], a, a.Int16Values(), from, to)
@@ -87,8 +88,8 @@ func (tw *Writer) writeNullable(out *parquet.ColumnWriter, next *[]int64, col ar
 	default:
 		return fmt.Errorf("cannot write Arrow type %s", col.DataType())
 	}
-	*next = tw.int64s
-	defer func() { *next = nil }()
+	buffer.next = tw.int64s
+	defer func() { buffer.next = nil }()
 	for at := from; at < to; at += valueChunk {
 		n := min(valueChunk, to-at)
 		values := present[:n]
