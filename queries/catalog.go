@@ -65,12 +65,12 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 	return flush(root)
 }
 
-// viewsOf returns the absolute path of a lake and the views over files of it.
+// viewsOf returns the absolute path of a lake and the views of its catalog over files of it.
 func viewsOf(lake string, files []File) (root string, all []view, err error) {
 	if root, err = lakeRoot(lake); err == nil {
 		all, err = views(files, lakeFiles{root: root, movable: true}, boundedMacros)
 	}
-	return root, all, err
+	return root, throughMacros(all), err
 }
 
 func flush(path string) error {

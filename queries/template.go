@@ -17,8 +17,8 @@ import (
 )
 
 // A template is the catalog of a lake without files. DuckDB needs about 0.35 seconds of processor time to
-// create all views of a catalog and their comments. Only views of tables with files differ between lakes, so
-// a catalog is written by copying the template and replacing these.
+// create all views of a catalog and their comments. Only the macros that name files differ between lakes
+// (throughMacros), so a catalog is written by copying the template and replacing these.
 //
 //	template/catalog.duckdb.gz   the catalog
 //	template/views.txt           DIGEST KIND NAME of each of its views and macros
@@ -69,7 +69,7 @@ func (t template) differences(all []view) (changed []view, removed []string) {
 	digests := viewDigests(all)
 	for _, v := range all {
 		if digests[v.key()] == t.digests[v.key()] {
-			if v.quick == "" || v.isMacro {
+			if !v.ofLake || v.quick == "" {
 				continue
 			}
 			v.quick = "" // its columns are those of the template, so the other views stay
@@ -122,8 +122,8 @@ func viewDigests(all []view) map[string]string {
 
 // shape returns the SQL that determines the columns of a view and their types.
 func (v view) shape() string {
-	if v.isMacro || v.quick == "" {
-		return v.sql
+	if v.ofLake && v.quick != "" {
+		return v.quick
 	}
-	return v.quick
+	return v.sql
 }

@@ -29,6 +29,7 @@ type view struct {
 	comment   string   // comment of the view; columns has those of its columns, by name
 	columns   map[string]string
 	files     []string // for a view of a table: all files
+	ofLake    bool     // whether the SQL differs between lakes; quick then is that of a lake without files
 }
 
 // intervalsByGroup returns the view intervals_by_group, with the given suffix. It reads the views intervals
@@ -94,7 +95,7 @@ func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 				name = "answer of " + name
 			}
 			of := tableView(t, v, byView[name], lake, answers)
-			if i > 0 { // comments need a statement for each column, a sixth of the time to write a catalog
+			if i > 0 { // comments of columns are a quarter of a catalog
 				of.columns = nil
 				of.comment = of.comment + " Its columns are those of view " + t.Name + "."
 			}
@@ -119,7 +120,7 @@ func tableView(t schema.Table, v schema.View, files []File, lake lakeFiles, answ
 	if t.Name == schema.Scenarios.Name {
 		hive = append(slices.Clone(hive), answerColumn)
 	}
-	result := view{name: v.Name, comment: tableComment(t, v), columns: columnComments(t, hive)}
+	result := view{name: v.Name, comment: tableComment(t, v), columns: columnComments(t, hive), ofLake: true}
 	if len(files) == 0 {
 		result.sql = emptyTable(t, hive)
 		return result
@@ -149,6 +150,29 @@ func tableView(t schema.Table, v schema.View, files []File, lake lakeFiles, answ
 		return "SELECT " + group + " FROM " + lake.scan(paths[group])
 	}))
 	return result
+}
+
+// throughMacros gives the SQL of each view that differs between lakes to a table macro, which the view reads.
+// The views and their comments, which take longer to write, are then the same in every lake.
+func throughMacros(all []view) (through []view) {
+	for _, v := range all {
+		if v.ofLake {
+			of := v
+			of.name = "rows_of_" + v.name
+			of.isMacro = true
+			of.comment = ""
+			of.columns = nil
+			of.sql = of.name + "() AS TABLE " + v.sql
+			if v.quick != "" {
+				of.quick = of.name + "() AS TABLE " + v.quick
+			}
+			through = append(through, of)
+			v = view{name: v.name, sql: "FROM " + of.name + "()", needs: []string{of.name},
+				comment: v.comment, columns: v.columns}
+		}
+		through = append(through, v)
+	}
+	return through
 }
 
 // columnsIn returns the columns of a table in files of a schema version, as SQL.
@@ -448,12 +472,14 @@ func createViews(run duckdb.Runner, how creation, views []view) error {
 
 // create runs a CREATE statement of the view with the SQL: sql or quick.
 func (v view) create(run duckdb.Runner, how creation, text string) error {
+	kind := "view"
 	statement := string(how) + " VIEW " + duckdb.Ident(v.name) + " AS " + text
 	if v.isMacro {
+		kind = "macro"
 		statement = string(how) + " MACRO " + text
 	}
 	if err := run(statement); err != nil {
-		return fmt.Errorf("view %s: %w", v.name, err)
+		return fmt.Errorf("%s %s: %w", kind, v.name, err)
 	}
 	return nil
 }
