@@ -57,10 +57,38 @@ func TestMisplacedFlows(t *testing.T) {
 		{"delays are short", mixture{3, 10_000, 400_000, 100, 50, 9, 0.9}, 0},
 		{"few flows", mixture{3, 10_000, 400_000, 100, 40, 900, 90}, 40},
 		{"only small flows wait", mixture{3, 10_000, 400_000, 100, 50, 900, 0}, 50},
+		// A tenth of the time of a packet of 1,048 bytes is 83.84 ns. The means differ by half of these delays.
+		{"more than a tenth of a packet", mixture{3, 10_000, 400_000, 100, 50, 168, 0}, 50},
+		{"less than a tenth of a packet", mixture{3, 10_000, 400_000, 100, 50, 167, 0}, 0},
 	} {
 		x := mixturesOf(t, m, c.is)
 		if x.misplaced != c.want || x.flows != 1000 || c.want > 0 && x.worst.Link != 3 {
 			t.Errorf("%s: %+v, want %d flows", c.name, x, c.want)
+		}
+	}
+}
+
+// A bucket of a link that the topology does not have is an error, and not a panic.
+func TestMixturesOfUnknownLinks(t *testing.T) {
+	m := &step.Model{Network: topologytest.SmallNetwork(t), Params: simkernel.DefaultParams()}
+	for link, want := range map[int32]string{
+		-1: "link -1, of 8 links", 0: "", 7: "", 8: "link 8, of 8 links",
+	} {
+		type bucket struct {
+			mixture
+			Bucket int32     `col:"bucket"`
+			Delays []float64 `col:"delays"`
+		}
+		is := plainBucket
+		is.Link = link
+		var buckets tables.Memory
+		table := columns.TableOf[bucket](schema.DelayBuckets)
+		if err := table.Write(&buckets, []bucket{{mixture: is}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadMixtures(m, buckets.Read())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("link %d: %v", link, err)
 		}
 	}
 }
