@@ -128,3 +128,20 @@ func TestLimitsOfAWorkload(t *testing.T) {
 		}
 	}
 }
+
+// The limit of memory is in bytes. In another unit, DuckDB would use all memory, or none.
+func TestMemoryLimitIsInBytes(t *testing.T) {
+	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{TmpDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := in.setMemory(t.Context(), 300<<20); err != nil {
+		t.Fatal(err)
+	}
+	var limit string
+	err = in.query(t.Context(), "SELECT current_setting('memory_limit')", &limit)
+	if err != nil || limit != "300.0 MiB" {
+		t.Errorf("%q, %v", limit, err)
+	}
+}
