@@ -318,6 +318,7 @@ func TestNetworkRefusesBadInput(t *testing.T) {
 		err   error
 		want  string
 	}{
+		"no links":    {links: func(l []Link) []Link { return l[:0] }, want: "two for every cable"},
 		"odd links":   {links: func(l []Link) []Link { return l[:3] }, want: "two for every cable"},
 		"not reverse": {links: func(l []Link) []Link { l[1] = l[3]; return l }, want: "other direction"},
 		"no delay": {links: func(l []Link) []Link { l[3].DelayNS = 0; return l },

@@ -248,6 +248,7 @@ var equivalents = []equivalent{
 	{"simkernel/network/layout.go",
 		"const trafficWeight = 4", "4",
 		"rows do not depend on the division into domains"},
+	{"simkernel/network/domain.go", "d.journal.work = 0", "0", "rows do not depend on the number of workers"},
 	{"simkernel/network/pfc.go", "if n.buffer.HeadroomBytes > 0 {", "0", "a stated headroom holds a packet"},
 	{"simkernel/network/layout.go", "r = int64(domainOf[src])<<33 | int64(src)", "33",
 		"domains are above the bits of nodes"},
