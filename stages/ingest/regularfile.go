@@ -69,7 +69,7 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 		return stats, err
 	}
 	rows.endDay()
-	if err := cmp.Or(rows.out.flush(), rows.out.finish()); err != nil {
+	if err := rows.out.finish(); err != nil {
 		return stats, err
 	}
 	if err := in.processWithin(ctx, w, &stats); err != nil {
@@ -315,11 +315,7 @@ func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
 	if err := r.note(record, line); err != nil {
 		return false, err
 	}
-	r.append(record, row)
-	if len(r.out.rows) < flushedRows {
-		return true, nil
-	}
-	return true, r.out.flush()
+	return true, r.append(record, row)
 }
 
 // value returns the text of a value, or an empty text.
@@ -566,7 +562,7 @@ func (t *regularTimes) endDay() {
 }
 
 // append appends a record to the rows that are written next.
-func (r *regularRows) append(v *regularRecord, row int64) {
+func (r *regularRows) append(v *regularRecord, row int64) error {
 	whole := v.bytes * v.rate
 	samples := int64(0)
 	switch {
@@ -579,7 +575,7 @@ func (r *regularRows) append(v *regularRecord, row int64) {
 	if v.packets > 0 && v.packets <= whole/v.rate {
 		packets = v.packets * v.rate
 	}
-	r.out.rows = append(r.out.rows, connections.Row{
+	return r.out.rows.Add(connections.Row{
 		Source: r.source, Row: row, FlowID: v.flowID, Observer: r.out.texts.of(r.observer), SizeBytes: whole,
 		StartNS: v.start.ns, EndNS: v.end.ns, ResolutionNS: v.start.resolutionNS, Samples: samples,
 		Packets: packets,
@@ -606,7 +602,7 @@ func (r *regularRows) mayBeStuck(rows, alike, firstSeenNS, lastSeenNS int64) boo
 func (r *regularRows) repeats(ctx context.Context) (again int64, bytes float64, err error) {
 	var last rowHash
 	first := true
-	err = r.hashes.Each(ctx, func(h *rowHash) error {
+	err = r.hashes.Drain(ctx, func(h *rowHash) error {
 		if !first && h.hash == last.hash {
 			again++
 			bytes += float64(h.bytes)

@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"cmp"
-
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
@@ -10,74 +8,24 @@ import (
 	"parsimon/stages/ingest/connections"
 )
 
-// regularOut is where the records of a file go. A goroutine writes the rows, while the next ones are read:
-//
-//	add ─► rows ─ flush ─► full ─► goroutine ─► collected, Records
-//	         ▲                         │
-//	         └───────── written ◄──────┘
+// regularOut is where the records of a file go.
 type regularOut struct {
 	FileTables
 	collected *connections.Reading // for the merge; nil: rows are flows
-	rows      []connections.Row    // that are not written yet
-	texts     knownTexts           // of rows
-	full      chan []connections.Row
-	written   chan writtenRows
+	rows      *connections.RowWriter[connections.Row]
+	texts     knownTexts // of rows
 }
 
-// writtenRows are rows that were written, or the error of rows before them.
-type writtenRows struct {
-	rows []connections.Row
-	err  error
-}
-
-const (
-	flushedRows = 1024 // rows that are written at a time; they fit in the second-level cache
-	rowSlices   = 3    // slices of rows that are in use
-)
+// flushedRows is the number of rows that are written at a time. They fit in the second-level cache.
+const flushedRows = 1024
 
 var recordTable = columns.TableOf[connections.Row](schema.Records)
 
-// start starts the goroutine. The caller calls finish.
-func (o *regularOut) start() {
-	full := make(chan []connections.Row, rowSlices)
-	written := make(chan writtenRows, rowSlices)
-	for range rowSlices - 1 {
-		written <- writtenRows{}
-	}
-	o.full = full
-	o.written = written
-	go func() {
-		defer close(written)
-		var failed error
-		for rows := range full {
-			if failed == nil {
-				failed = o.write(rows)
-			}
-			written <- writtenRows{rows, failed}
-		}
-	}()
-}
+// start begins to write rows. The caller calls finish.
+func (o *regularOut) start() { o.rows = connections.NewRowWriter(flushedRows, o.write) }
 
-// flush passes the rows to the goroutine. It returns the error of earlier rows.
-func (o *regularOut) flush() error {
-	o.full <- o.rows
-	w := <-o.written
-	o.rows = w.rows[:0]
-	return w.err
-}
-
-// finish waits until all rows that were flushed are written, and ends the goroutine.
-func (o *regularOut) finish() (err error) {
-	if o.full == nil {
-		return nil
-	}
-	close(o.full)
-	o.full = nil
-	for w := range o.written {
-		err = cmp.Or(err, w.err)
-	}
-	return err
-}
+// finish waits until all rows are written.
+func (o *regularOut) finish() error { return o.rows.Finish() }
 
 // write writes rows.
 func (o *regularOut) write(rows []connections.Row) error {

@@ -28,7 +28,7 @@ func NewCollector(s Settings) *Collector {
 	c := &Collector{Settings: s}
 	c.texts.observers = newTexts()
 	c.texts.labels = newTexts()
-	c.records = extsort.New(s.TmpDir, s.MemoryBytes/2, extsort.Order[storedRecord]{
+	c.records = extsort.New(s.TmpDir, s.MemoryBytes/4, extsort.Order[storedRecord]{
 		Key: (*storedRecord).hash, Compare: c.compareRecords, Hashed: true,
 	})
 	return c

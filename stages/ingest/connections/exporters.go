@@ -93,7 +93,7 @@ type pairOfRacks struct {
 func (m *merging) findRedundancy(ctx context.Context) error {
 	m.places = placesOf(m.Network)
 	found := map[racks]*pairOfRacks{}
-	err := m.eachConnection(ctx, func(records []record) error {
+	err := m.eachConnection(ctx, m.records.Each, func(records []record) error {
 		m.eachStep(records, func(step []record) {
 			s := m.seenIn(step)
 			if s.exporters > 0 {

@@ -124,11 +124,11 @@ func (m *merging) read(ctx context.Context, sources []Source) error {
 	return nil
 }
 
-// eachFlow calls do with each flow and its records. Starts are not drawn yet. The flow is valid during the
-// call.
+// eachFlow calls do with each flow and its records, and removes the records. Starts are not drawn yet. The
+// flow is valid during the call.
 func (m *merging) eachFlow(ctx context.Context, do func(f *flow, records []record) error) error {
 	var f flow
-	return m.eachConnection(ctx, func(records []record) error {
+	return m.eachConnection(ctx, m.records.Drain, func(records []record) error {
 		for len(records) > 0 {
 			part := records[:m.part(records)]
 			records = records[len(part):]
@@ -151,7 +151,7 @@ func (m *merging) eachFlow(ctx context.Context, do func(f *flow, records []recor
 func (m *merging) chooseSamplers(ctx context.Context) error {
 	type pair struct{ src, dst, observer int32 }
 	bytes := map[pair]uint128{}
-	err := m.eachConnection(ctx, func(records []record) error {
+	err := m.eachConnection(ctx, m.records.Each, func(records []record) error {
 		for i := range records {
 			r := &records[i]
 			if r.class() == sampledUnknown {
@@ -175,8 +175,11 @@ func (m *merging) chooseSamplers(ctx context.Context) error {
 }
 
 // eachConnection calls do with the records of each connection, without those that an earlier source has, too,
-// and those of samplers that do not count. The records are valid during the call.
-func (m *merging) eachConnection(ctx context.Context, do func(records []record) error) error {
+// and those of samplers that do not count. The records are valid during the call. pass is a method of
+// m.records.
+func (m *merging) eachConnection(ctx context.Context,
+	pass func(ctx context.Context, do func(r *storedRecord) error) error,
+	do func(records []record) error) error {
 	m.group = m.group[:0]
 	m.result.Repeated = 0
 	clear(m.result.Shared)
@@ -199,7 +202,7 @@ func (m *merging) eachConnection(ctx context.Context, do func(records []record) 
 		m.group = m.group[:0]
 		return err
 	}
-	err := m.records.Each(ctx, func(r *storedRecord) error {
+	err := pass(ctx, func(r *storedRecord) error {
 		of := &m.origins[r.origin]
 		if !m.kept[of.reading] {
 			return nil

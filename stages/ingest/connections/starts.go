@@ -72,9 +72,19 @@ var byStart = extsort.Order[flow]{
 	},
 }
 
-// drawStarts adds the flows with their starts. Those that a host starts within one resolution are put in
-// random order; their gaps, and one more at the end, are scaled to the resolution.
-func (m *merging) drawStarts(ctx context.Context, logged, started *extsort.Sorter[flow]) error {
+// drawStarts calls do with each flow and its start, in the order of table flows. Flows that a host starts
+// within one resolution are put in random order; their gaps, and one more at the end, are scaled to the
+// resolution. A flow starts at its logged time or later. Once all flows so far start before the next logged
+// time, they are passed to do, so that started rarely has many flows.
+func (m *merging) drawStarts(ctx context.Context, logged *extsort.Sorter[flow],
+	do func(f *flow) error) (err error) {
+	started := extsort.New(m.TmpDir, m.MemoryBytes/8, byStart)
+	defer func() { err = errors.Join(err, started.Close()) }()
+	lastNS := int64(0) // start
+	add := func(f *flow) error {
+		lastNS = max(lastNS, f.startNS)
+		return started.Add(*f)
+	}
 	var group []flow
 	flush := func() error {
 		all := uint64(0)
@@ -89,46 +99,49 @@ func (m *merging) drawStarts(ctx context.Context, logged, started *extsort.Sorte
 				all += uint64(m.draw.afterLast(f.src, f.loggedNS))
 			}
 			f.startNS += int64(math.Floor(float64(reached) / float64(all) * float64(f.resolutionNS)))
-			if err := started.Add(*f); err != nil {
+			if err := add(f); err != nil {
 				return err
 			}
 		}
 		group = group[:0]
 		return nil
 	}
-	err := logged.Each(ctx, func(f *flow) error {
-		if f.resolutionNS == 0 {
-			return started.Add(*f)
-		}
+	err = logged.Drain(ctx, func(f *flow) error {
 		if len(group) > 0 && (group[0].loggedNS != f.loggedNS || group[0].src != f.src ||
 			group[0].resolutionNS != f.resolutionNS) {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
+		if started.Len() >= batchRows && lastNS < f.loggedNS {
+			if err := started.Drain(ctx, do); err != nil {
+				return err
+			}
+		}
+		if f.resolutionNS == 0 {
+			return add(f)
+		}
 		group = append(group, *f)
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = flush()
 	}
-	return flush()
+	if err == nil {
+		err = started.Drain(ctx, do)
+	}
+	return err
 }
 
 // write draws the starts, and writes both tables.
 func (m *merging) write(ctx context.Context, logged *extsort.Sorter[flow],
 	flows, intervals schema.Sink) (err error) {
-	started := extsort.New(m.TmpDir, m.MemoryBytes/4, byStart)
 	ids := extsort.New(m.TmpDir, m.MemoryBytes/8, idsByFlow)
-	defer func() { err = errors.Join(err, started.Close(), ids.Close()) }()
-	if err := m.drawStarts(ctx, logged, started); err != nil {
-		return err
-	}
-	if err := logged.Close(); err != nil {
-		return err
-	}
-	out := &flowWriter{merging: m, out: flows, counts: map[[2]int32]*Label{}}
-	err = started.Each(ctx, func(f *flow) error {
+	defer func() { err = errors.Join(err, ids.Close()) }()
+	out := &flowWriter{merging: m, counts: map[[2]int32]*Label{}}
+	out.rows = NewRowWriter(batchRows, func(rows []flowRow) error { return flowTable.Write(flows, rows) })
+	defer func() { err = cmp.Or(err, out.rows.Finish()) }()
+	err = m.drawStarts(ctx, logged, func(f *flow) error {
 		if f.hasSpans {
 			if err := ids.Add(flowID{f.number, m.result.Flows}); err != nil {
 				return err
@@ -140,7 +153,7 @@ func (m *merging) write(ctx context.Context, logged *extsort.Sorter[flow],
 		err = out.finish()
 	}
 	if err == nil {
-		err = started.Close()
+		err = logged.Close()
 	}
 	if err != nil {
 		return err
@@ -168,8 +181,7 @@ var flowTable = columns.TableOf[flowRow](schema.Flows)
 // A flowWriter writes table flows, and counts.
 type flowWriter struct {
 	*merging
-	out    schema.Sink
-	rows   []flowRow
+	rows   *RowWriter[flowRow]
 	counts map[[2]int32]*Label // by numbers of service and network
 	bytes  uint128
 	gaps   gaps
@@ -195,21 +207,12 @@ func (w *flowWriter) add(f *flow) error {
 	}
 	label.Flows++
 	label.Bytes += f.bytes
-	w.rows = append(w.rows, flowRow{
-		FlowID: r.Flows, Src: f.src, Dst: f.dst, Bytes: f.bytes, StartNS: f.startNS, Service: label.Service,
-		VNet: label.VNet, Synthetic: f.synthetic, DSCP: f.dscp, Connection: r.Flows,
-	})
+	id := r.Flows
 	r.Flows++
-	if len(w.rows) < batchRows {
-		return nil
-	}
-	return w.flush()
-}
-
-func (w *flowWriter) flush() error {
-	err := flowTable.Write(w.out, w.rows)
-	w.rows = w.rows[:0]
-	return err
+	return w.rows.Add(flowRow{
+		FlowID: id, Src: f.src, Dst: f.dst, Bytes: f.bytes, StartNS: f.startNS, Service: label.Service,
+		VNet: label.VNet, Synthetic: f.synthetic, DSCP: f.dscp, Connection: id,
+	})
 }
 
 func (w *flowWriter) finish() error {
@@ -224,7 +227,7 @@ func (w *flowWriter) finish() error {
 	})
 	r.Gaps = w.gaps.find()
 	r.Sampled = w.sampled.result()
-	return w.flush()
+	return w.rows.Finish()
 }
 
 // gaps has the number of flows of each second that has any, in order.
@@ -305,7 +308,7 @@ func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	next := ids.Pull(ctx)
 	of := &flowID{number: -1}
-	err = m.spans.Each(ctx, func(s *span) error {
+	err = m.spans.Drain(ctx, func(s *span) error {
 		if of.number < s.flow {
 			var err error
 			if of, err = next(); err != nil {
@@ -321,20 +324,11 @@ func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID
 		return err
 	}
 	m.result.Intervals = sorted.Len()
-	var rows []intervalRow
-	err = sorted.Each(ctx, func(s *span) error {
-		rows = append(rows, intervalRow{s.flow, s.startNS, s.endNS, s.bytes, s.packets})
-		if len(rows) < batchRows {
-			return nil
-		}
-		err := intervalTable.Write(out, rows)
-		rows = rows[:0]
-		return err
+	rows := NewRowWriter(batchRows, func(rows []intervalRow) error { return intervalTable.Write(out, rows) })
+	err = sorted.Drain(ctx, func(s *span) error {
+		return rows.Add(intervalRow{s.flow, s.startNS, s.endNS, s.bytes, s.packets})
 	})
-	if err != nil {
-		return err
-	}
-	return intervalTable.Write(out, rows)
+	return cmp.Or(err, rows.Finish())
 }
 
 // batchRows is the number of rows that are written at a time. They fit in the second-level cache.

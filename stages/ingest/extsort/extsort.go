@@ -2,7 +2,7 @@
 //
 //	Add ─► rows in memory ─ full ─► sorted run in a temporary file ─┐
 //	             │                                                  ▼
-//	             └───────────────────────────────────────────────► Each: merge of all runs
+//	             └──────────────────────────────────────────────► Each, Drain: merge of all runs
 //
 // Rows are structs of fixed size. They have no pointers, so a run is a copy of their memory. Only the process
 // that wrote the file reads it. Rows in memory are not moved: their keys are sorted together with their
@@ -376,7 +376,127 @@ func bytesOf[T any](rows []T) []byte {
 // Each calls do with each row, in order, until the first error. Rows that compare equal are in any order. The
 // row is valid during the call. Each may be called several times.
 func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
-	next := s.Pull(ctx)
+	return each(ctx, s.Pull(ctx), do)
+}
+
+// Drain calls do with each row, as Each does, and removes the rows. The memory of a part is free once its
+// rows were passed. Rows can then be added again. While do runs, a goroutine sorts the next part: it calls
+// the functions of the Order. After an error, the Sorter can only be closed.
+func (s *Sorter[T]) Drain(ctx context.Context, do func(row *T) error) error {
+	if s.err != nil || len(s.runs) > 0 {
+		err := s.Each(ctx, do)
+		return cmp.Or(err, s.removeRuns())
+	}
+	d := s.drain()
+	defer d.stop()
+	return each(ctx, checked(ctx, d.next), do)
+}
+
+// removeRuns removes all rows, which were written as runs.
+func (s *Sorter[T]) removeRuns() error {
+	s.runs = nil
+	s.n = 0
+	if err := s.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := s.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// A draining returns the rows in memory one by one, and removes them part by part.
+type draining[T any] struct {
+	*Sorter[T]
+	sorted  chan *part[T]
+	memory  chan []place // of the places of parts that were passed
+	stopped chan struct{}
+	ended   chan struct{} // the goroutine that sorts parts
+	now     *part[T]      // nil: none yet
+	left    []place       // of this part
+}
+
+// drain begins to drain. If there are several parts, a goroutine sorts the next one while rows are returned.
+// The caller calls stop.
+func (s *Sorter[T]) drain() *draining[T] {
+	d := &draining[T]{Sorter: s, sorted: make(chan *part[T], 1), memory: make(chan []place, 3),
+		stopped: make(chan struct{}), ended: make(chan struct{})}
+	if len(s.parts) > 1 {
+		go d.sortParts()
+	} else {
+		d.sortParts()
+	}
+	s.n = 0
+	s.held = 0
+	return d
+}
+
+// sortParts sorts parts in their order, until the last one or stop.
+func (d *draining[T]) sortParts() {
+	defer close(d.ended)
+	defer close(d.sorted)
+	for i := range d.parts {
+		p := &d.parts[i]
+		if len(p.places) == 0 {
+			select {
+			case p.places = <-d.memory:
+			default:
+			}
+		}
+		p.sort(&d.by)
+		select {
+		case d.sorted <- p:
+		case <-d.stopped:
+			return
+		}
+	}
+}
+
+// next returns the next row. The error is io.EOF at the end.
+func (d *draining[T]) next() (*T, error) {
+	for len(d.left) == 0 {
+		d.releasePart()
+		p, more := <-d.sorted
+		if !more {
+			return nil, io.EOF
+		}
+		d.now = p
+		d.left = p.places
+	}
+	row := d.now.row(d.left[0].at)
+	d.left = d.left[1:]
+	return row, nil
+}
+
+// releasePart removes the part whose rows were returned.
+func (d *draining[T]) releasePart() {
+	if d.now == nil {
+		return
+	}
+	select {
+	case d.memory <- d.now.places[:0]:
+	default:
+	}
+	d.release(d.now)
+	d.now = nil
+}
+
+// stop ends the goroutine.
+func (d *draining[T]) stop() {
+	close(d.stopped)
+	<-d.ended
+}
+
+// release removes the rows of a part. The Sorter keeps the memory of at most one block.
+func (s *Sorter[T]) release(p *part[T]) {
+	if len(s.free) == 0 && len(p.blocks) > 0 {
+		s.free = append(s.free, p.blocks[0][:0])
+	}
+	p.blocks = nil
+	p.places = nil
+	p.held = 0
+}
+
+// each calls do with each row that next returns.
+func each[T any](ctx context.Context, next func() (*T, error), do func(row *T) error) error {
 	for {
 		row, err := next()
 		if errors.Is(err, io.EOF) {
@@ -398,11 +518,19 @@ func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error)) {
 	if len(s.runs) > 0 {
 		pull = s.pullRuns()
 	}
-	n := 0
+	rows := checked(ctx, pull)
 	return func() (*T, error) {
 		if s.err != nil {
 			return nil, s.err
 		}
+		return rows()
+	}
+}
+
+// checked returns a function that returns the rows of pull until the context ends.
+func checked[T any](ctx context.Context, pull func() (*T, error)) (next func() (*T, error)) {
+	n := 0
+	return func() (*T, error) {
 		if n%65_536 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -457,7 +585,6 @@ func (s *Sorter[T]) mergeRuns() (*merge[T], error) {
 		if err := s.spill(); err != nil {
 			return nil, err
 		}
-		clear(s.parts)
 		s.free = nil
 	}
 	m := &merge[T]{order: &s.order}

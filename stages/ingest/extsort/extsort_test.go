@@ -290,3 +290,75 @@ func TestEachLooksAtTheContext(t *testing.T) {
 		}
 	}
 }
+
+// Drain returns the rows of Each and removes them: the sorter is then as good as new, and keeps the memory of
+// one block. Without this, a merge would count rows twice, or hold the memory of all rows until its end.
+func TestDrainRemovesRows(t *testing.T) {
+	for name, s := range map[string]*Sorter[pair]{
+		"one part": New(t.TempDir(), 1<<20, byBoth), "parts": New(t.TempDir(), 1<<20, hashed),
+		"runs": New(t.TempDir(), 1, byBoth), "runs of parts": New(t.TempDir(), 1, hashed),
+	} {
+		for _, n := range []int{20_000, 0, 1, 3000} {
+			checkDrain(t, name, s, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// checkDrain drains n rows. Some numbers of rows are drained without a call of Each before.
+func checkDrain(t *testing.T, name string, s *Sorter[pair], n int) {
+	t.Helper()
+	random := rng.New(uint64(n), rng.Start)
+	var want, got []pair
+	for i := range n {
+		p := pair{random.Uint64(), int32(i)}
+		want = append(want, p)
+		if err := s.Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(want, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+	if n == 3000 {
+		if err := s.Each(t.Context(), func(*pair) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Drain(t.Context(), func(p *pair) error {
+		got = append(got, *p)
+		return nil
+	})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%s: %d rows of %d are drained, or not in order: %v", name, len(got), n, err)
+	}
+	held := len(s.free)
+	for _, p := range s.parts {
+		held += len(p.blocks) + len(p.places)
+	}
+	if s.Len() != 0 || held > 1 {
+		t.Errorf("%s: after %d rows were drained, %d remain and %d blocks", name, n, s.Len(), held)
+	}
+}
+
+// Drain returns the error of the caller, and the goroutine that sorts ahead has then ended: Close may remove
+// the rows.
+func TestDrainStops(t *testing.T) {
+	stop := errors.New("stop")
+	for name, s := range map[string]*Sorter[pair]{
+		"parts": New(t.TempDir(), 1<<20, hashed), "runs": New(t.TempDir(), 1, hashed),
+	} {
+		random := rng.New(1, rng.Start)
+		for range 3000 {
+			if err := s.Add(pair{random.Uint64(), 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Drain(t.Context(), func(*pair) error { return stop }); !errors.Is(err, stop) {
+			t.Errorf("%s: an error of the caller became %v", name, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
