@@ -72,65 +72,83 @@ var byStart = extsort.Order[flow]{
 	},
 }
 
-// drawStarts calls do with each flow and its start, in the order of table flows. Flows that a host starts
-// within one resolution are put in random order; their gaps, and one more at the end, are scaled to the
-// resolution. A flow starts at its logged time or later. Once all flows so far start before the next logged
-// time, they are passed to do, so that started rarely has many flows.
+// drawing draws the starts of flows. Flows that a host starts within one resolution are put in random order.
+// Their gaps, and one more at the end, are scaled to the resolution.
+type drawing struct {
+	*startDraw
+	started *extsort.Sorter[flow]
+	lastNS  int64  // the last start in started
+	group   []flow // of one host and resolution, without their starts
+}
+
+// drawStarts calls do with each flow and its start, in the order of table flows. A flow starts at its logged
+// time or later. Once all flows so far start before the next logged time, they are passed to do, so that few
+// flows are sorted at a time.
 func (m *merging) drawStarts(ctx context.Context, logged *extsort.Sorter[flow],
 	do func(f *flow) error) (err error) {
-	started := extsort.New(m.TmpDir, m.MemoryBytes/8, byStart)
-	defer func() { err = errors.Join(err, started.Close()) }()
-	lastNS := int64(0) // start
-	add := func(f *flow) error {
-		lastNS = max(lastNS, f.startNS)
-		return started.Add(*f)
-	}
-	var group []flow
-	flush := func() error {
-		all := uint64(0)
-		for i := range group {
-			all += uint64(group[i].draw & (drawGaps - 1))
-		}
-		reached := uint64(0)
-		for i := range group {
-			f := &group[i]
-			reached += uint64(f.draw & (drawGaps - 1))
-			if i == 0 {
-				all += uint64(m.draw.afterLast(f.src, f.loggedNS))
-			}
-			f.startNS += int64(math.Floor(float64(reached) / float64(all) * float64(f.resolutionNS)))
-			if err := add(f); err != nil {
-				return err
-			}
-		}
-		group = group[:0]
-		return nil
-	}
+	d := &drawing{startDraw: &m.draw, started: extsort.New(m.TmpDir, m.MemoryBytes/8, byStart)}
+	defer func() { err = errors.Join(err, d.started.Close()) }()
 	err = logged.Drain(ctx, func(f *flow) error {
-		if len(group) > 0 && (group[0].loggedNS != f.loggedNS || group[0].src != f.src ||
-			group[0].resolutionNS != f.resolutionNS) {
-			if err := flush(); err != nil {
+		if !d.belongs(f) {
+			if err := d.flush(); err != nil {
 				return err
 			}
 		}
-		if started.Len() >= batchRows && lastNS < f.loggedNS {
-			if err := started.Drain(ctx, do); err != nil {
+		if d.started.Len() >= batchRows && d.lastNS < f.loggedNS {
+			if err := d.started.Drain(ctx, do); err != nil {
 				return err
 			}
 		}
 		if f.resolutionNS == 0 {
-			return add(f)
+			return d.add(f)
 		}
-		group = append(group, *f)
+		d.group = append(d.group, *f)
 		return nil
 	})
 	if err == nil {
-		err = flush()
+		err = d.flush()
 	}
 	if err == nil {
-		err = started.Drain(ctx, do)
+		err = d.started.Drain(ctx, do)
 	}
 	return err
+}
+
+// belongs reports whether a flow belongs to the group. Each flow belongs to an empty one.
+func (d *drawing) belongs(f *flow) bool {
+	if len(d.group) == 0 {
+		return true
+	}
+	first := &d.group[0]
+	return first.loggedNS == f.loggedNS && first.src == f.src && first.resolutionNS == f.resolutionNS
+}
+
+// add adds a flow with its start.
+func (d *drawing) add(f *flow) error {
+	d.lastNS = max(d.lastNS, f.startNS)
+	return d.started.Add(*f)
+}
+
+// flush draws the starts of the group.
+func (d *drawing) flush() error {
+	all := uint64(0)
+	for i := range d.group {
+		all += uint64(d.group[i].draw & (drawGaps - 1))
+	}
+	reached := uint64(0)
+	for i := range d.group {
+		f := &d.group[i]
+		reached += uint64(f.draw & (drawGaps - 1))
+		if i == 0 {
+			all += uint64(d.afterLast(f.src, f.loggedNS))
+		}
+		f.startNS += int64(math.Floor(float64(reached) / float64(all) * float64(f.resolutionNS)))
+		if err := d.add(f); err != nil {
+			return err
+		}
+	}
+	d.group = d.group[:0]
+	return nil
 }
 
 // write draws the starts, and writes both tables.
