@@ -12,10 +12,11 @@ import (
 //
 //	exact of some draws ─► error of flow on the same flows ─► truth of a draw without exact: flow / (1 + error)
 //
-// So flow is a control variate. Its error varies little between draws and scenarios, and this deviation is
-// part of the sampling error. In the sections of controlledSections, exact simulates the first draw only. Of
-// the 192 scenarios, those with several draws are measured in the first pass. The others have the mean error
-// of these until the second pass simulates them, too.
+// So flow is a control variate. Its error varies little between draws, and grows with the load. In the
+// sections of controlledSections, exact simulates the first draw only. Of the 192 scenarios, those with
+// several draws are measured in the first pass. The others have the error that a line through these predicts
+// at their load, until the second pass simulates them, too. The deviation from the line is part of the
+// sampling error.
 const passesCount = 2
 
 var controlledSections = []string{"192", "detail", "transports", "failures"}
@@ -48,43 +49,62 @@ func (f *paperForm) passOf(item paperItem, way string) int {
 	return 0
 }
 
-// A flowControl is the error of flow in the scenarios of a form that exact has simulated.
+// A flowControl has the errors of flow in the scenarios of a form that exact has simulated. The error at a
+// load is that of the regression line.
 type flowControl struct {
-	errors percentiles // the means
-	p99    []float64   // of each scenario
+	loads  []float64     // of the busiest link, by scenario
+	errors []percentiles // by scenario
 }
 
-// deviation returns the variance of the error of p99 between scenarios, with that of the mean, as a pool.
-func (c *flowControl) deviation() pool {
-	n := float64(len(c.p99))
-	if n < 2 {
+// leastControls is the number of scenarios that a line and the deviation from it need.
+const leastControls = 3
+
+// at returns the errors of flow at a load of the busiest link.
+func (c *flowControl) at(load float64) (errors percentiles) {
+	for q := range errors {
+		of := at(c.errors, q)
+		errors[q] = mean(of) + regressionSlope(c.loads, of)*(load-mean(c.loads))
+	}
+	return errors
+}
+
+// deviation returns the variance of the error of p99 of a scenario with this load around the predicted one:
+// that of single errors around the line, and that of the line (the prediction interval of a regression).
+func (c *flowControl) deviation(load float64) pool {
+	n := float64(len(c.loads))
+	if n < leastControls {
 		return pool{}
 	}
-	return pool{variance(c.p99) * (1 + 1/n), n - 1}
+	single := 0.0
+	square := 0.0
+	for i, of := range c.loads {
+		rest := c.errors[i].p99() - c.at(of).p99()
+		single += rest * rest / (n - 2)
+		square += (of - mean(c.loads)) * (of - mean(c.loads))
+	}
+	distance := load - mean(c.loads)
+	return pool{single * (1 + 1/n + distance*distance/square), n - 2}
 }
 
-// control gives the records without a truth of their own the mean error of flow. If there is none, their
-// truth is not known, and the records are left out.
+// control gives the records without a truth of their own the errors of flow in others. If these are too few,
+// their truth is not known, and the records are left out.
 func (p *paper) control() {
 	for _, form := range p.forms() {
 		c := &flowControl{}
-		var all []percentiles
 		for _, item := range form.items {
 			r := p.records[form.key(item)]
 			if item.Section == "192" && r != nil && len(r.Runs[byExact]) > 0 {
-				errors := r.errorsOf(byFlow, "all", paperEstimate.bySize)
-				all = append(all, errors...)
-				c.p99 = append(c.p99, mean(at(errors, 2)))
+				c.loads = append(c.loads, r.Runs[byFlow][0].MaxLoad)
+				c.errors = append(c.errors, meanOf(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 			}
 		}
-		c.errors = meanOf(all)
 		for _, item := range form.items {
 			r := p.records[form.key(item)]
 			if r == nil || !form.controlled(item) || len(r.Runs[byExact]) > 0 {
 				continue
 			}
 			r.Control = c
-			if len(c.p99) < 2 {
+			if len(c.loads) < leastControls {
 				delete(p.records, form.key(item))
 			}
 		}
@@ -92,7 +112,7 @@ func (p *paper) control() {
 }
 
 // truthOf returns the true percentiles of a group of flows in a draw. If exact has not simulated the draw,
-// they are those of flow without its error, which is that in the first draw or the mean of other scenarios.
+// they are those of flow without its error, which is that in the first draw or the one predicted from others.
 func (r *paperRecord) truthOf(draw int, group string, of grouping) percentiles {
 	exact := r.Runs[byExact]
 	if draw < len(exact) {
@@ -102,7 +122,7 @@ func (r *paperRecord) truthOf(draw int, group string, of grouping) percentiles {
 	if len(exact) > 0 {
 		errors = relative(of(r.Runs[byFlow][0].Estimate)[group], of(exact[0].Estimate)[group])
 	} else {
-		errors = r.Control.errors
+		errors = r.Control.at(r.Runs[byFlow][draw].MaxLoad)
 	}
 	truth := of(r.Runs[byFlow][draw].Estimate)[group]
 	for q := range truth {

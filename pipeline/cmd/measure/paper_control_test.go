@@ -58,8 +58,9 @@ func controlledRecord(name string, exact, draws int) *paperRecord {
 	return r
 }
 
-// The truth of a draw without exact is that of flow without its error: that of the first draw, or the mean of
-// other scenarios. A draw must not be compared with flow itself, whose error would then be that of the truth.
+// The truth of a draw without exact is that of flow without its error: that of the first draw, or the one
+// that other scenarios predict. A draw must not be compared with flow itself, whose error would then be that
+// of the truth.
 func TestTruthFollowsFromFlow(t *testing.T) {
 	own := controlledRecord("001", 1, 2)
 	for draw, want := range []float64{10, 12 / 1.1} {
@@ -76,29 +77,36 @@ func TestTruthFollowsFromFlow(t *testing.T) {
 	if len(errors) != 1 {
 		t.Errorf("flow has errors %v, but only one draw has a truth", errors)
 	}
-	other := controlledRecord("002", 1, 1)
-	other.Runs[byExact][0].Estimate.Sizes["all"] = percentiles{2: 11} // flow has no error here
-	none := controlledRecord("003", 0, 1)
+	// flow has errors of 10%, 5% and 6% at loads of 20%, 40% and 60%. The line has 9% at 20% and 5% at 60%.
+	records := []*paperRecord{own, controlledRecord("002", 1, 1), controlledRecord("003", 1, 1),
+		controlledRecord("004", 0, 1)}
+	records[1].Runs[byExact][0].Estimate.Sizes["all"] = percentiles{2: 11 / 1.05}
+	records[2].Runs[byExact][0].Estimate.Sizes["all"] = percentiles{2: 11 / 1.06}
+	for i, load := range []float64{0.2, 0.4, 0.6, 0.3} {
+		records[i].Runs[byFlow][0].MaxLoad = load
+	}
 	p := &paper{shortForm: &paperForm{name: "short"}, wholeForm: &paperForm{name: "whole"},
 		records: map[string]*paperRecord{}}
-	for _, r := range []*paperRecord{own, other, none} {
+	for _, r := range records {
 		p.wholeForm.items = append(p.wholeForm.items, r.Item)
 		p.records["whole/"+r.Item.key()] = r
 	}
 	p.control()
+	none := records[3]
 	got := none.truthOf(0, "all", paperEstimate.bySize).p99()
-	if math.Abs(got-11/1.05) > 1e-9 || own.Control != nil {
-		t.Errorf("truth %v, want 11 without a mean error of 5%%", got)
+	if math.Abs(got-11/1.08) > 1e-9 || own.Control != nil {
+		t.Errorf("truth %v, want 11 without the line's error of 8%%", got)
 	}
-	// The errors of 10% and 0 have a variance of 0.005, and their mean half of it.
-	deviation := none.Control.deviation()
-	if math.Abs(deviation.variance-0.0075) > 1e-12 || deviation.freedom != 1 {
-		t.Errorf("%+v", deviation)
+	// The errors deviate from the line by 1, -2 and 1 points, with one degree of freedom.
+	deviation := none.Control.deviation(0.3)
+	want := 0.0006 * (1 + 1.0/3 + 0.01/0.08)
+	if math.Abs(deviation.variance-want) > 1e-12 || deviation.freedom != 1 {
+		t.Errorf("%+v, want a variance of %v", deviation, want)
 	}
 	delete(p.records, "whole/192/002")
 	p.control()
-	if p.records["whole/192/003"] != nil {
-		t.Error("the error of flow in one scenario is the truth of others")
+	if p.records["whole/192/004"] != nil {
+		t.Error("the errors of flow in two scenarios are the truth of others")
 	}
 }
 
@@ -146,7 +154,7 @@ func TestLoadIsPartOfTheSamplingError(t *testing.T) {
 	if math.Abs(got-want) > 0.0002 {
 		t.Errorf("margin %v, want %v", got, want)
 	}
-	s.Control = &flowControl{p99: []float64{0.01, 0.11}}
+	s.Control = &flowControl{[]float64{0.3, 0.5, 0.7}, []percentiles{{2: 0.01}, {2: 0.11}, {2: 0.01}}}
 	got = s.margin(of)
 	if got <= want {
 		t.Errorf("the deviation of flow is missing: %v", got)

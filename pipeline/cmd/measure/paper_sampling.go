@@ -65,12 +65,16 @@ func loadSlope(all []publishedScenario, of publishedScenario) float64 {
 			errors = append(errors, s.independent)
 		}
 	}
-	load := mean(loads)
+	return regressionSlope(loads, errors)
+}
+
+// regressionSlope returns the slope of the least-squares line through points, and 0 if all have the same x.
+func regressionSlope(x, y []float64) float64 {
 	product := 0.0
 	square := 0.0
-	for i := range loads {
-		product += (loads[i] - load) * (errors[i] - mean(errors))
-		square += (loads[i] - load) * (loads[i] - load)
+	for i := range x {
+		product += (x[i] - mean(x)) * (y[i] - mean(y))
+		square += (x[i] - mean(x)) * (x[i] - mean(x))
 	}
 	if square == 0 {
 		return 0
@@ -93,7 +97,7 @@ func (s comparedScenario) margin(of map[string]*betweenDraws) float64 {
 	n := float64(len(s.Runs[byIndependent]))
 	random := s.sampling(of).times(math.Sqrt(1 + 1/n))
 	if s.Control != nil {
-		random = random.plus(s.Control.deviation())
+		random = random.plus(s.Control.deviation(s.maxLoad()))
 	}
 	return random.interval() + abs(s.slope*(s.maxLoad()-s.load))
 }
@@ -160,9 +164,14 @@ func (p *paper) samplingTable(all []comparedScenario, of map[string]*betweenDraw
 	}
 	for _, s := range all {
 		if s.Control != nil {
-			p.printf("\nWhere only `flow` has simulated the whole network, its error is taken from %d scenarios: "+
-				"%s at p99, with a deviation of %s between them.", len(s.Control.p99), percent(mean(s.Control.p99)),
-				marginText(math.Sqrt(variance(s.Control.p99))))
+			c := s.Control
+			lo := slices.Min(c.loads)
+			hi := slices.Max(c.loads)
+			rest := c.deviation(mean(c.loads))
+			p.printf("\nWhere only `flow` has simulated the whole network, its error at p99 is that of a line "+
+				"through %d scenarios: %s at a load of %.0f%%, and %s at %.0f%%. At the mean of these loads, the error "+
+				"deviates from the line by %s.", len(c.loads), percent(c.at(lo).p99()), 100*lo,
+				percent(c.at(hi).p99()), 100*hi, marginText(rest.deviation()))
 			break
 		}
 	}
