@@ -223,8 +223,8 @@ func (s comparedScenario) why(v verdict, margin float64) string {
 		reasons = append(reasons, fmt.Sprintf("the busiest tenth of the links has a load of %s, in the paper %s",
 			share(s.top10()), share(s.topLoad)))
 	case len(reasons) == 0:
-		reasons = append(reasons, fmt.Sprintf("not known: the loads are the paper's; the workload lasts %v",
-			s.Draws.Length))
+		reasons = append(reasons, fmt.Sprintf("the loads are the paper's, and the workload lasts %v: the rules of "+
+			"DCTCP explain a part (next section), and the rest is not known", s.Draws.Length))
 	}
 	if v == undecided && s.Form == "short" {
 		reasons = append(reasons, "it takes the whole form, whose workload is 16 times as long")
