@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/renameio/v2"
 )
 
 // archiveFile has the runs of the page and the choice of their draws, one a line. It is part of the
@@ -24,9 +26,13 @@ type archivedFile struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// methodOfValue is the part of a run or of a choice of draws that says whether it is still valid.
-type methodOfValue struct {
-	Method string `json:"method"`
+// methodIn returns the method that has made a run or a choice of draws.
+func methodIn(value json.RawMessage) (method string, err error) {
+	var of struct {
+		Method string `json:"method"`
+	}
+	err = json.Unmarshal(value, &of)
+	return of.Method, err
 }
 
 // unpack writes those files of the archive that the folder of runs lacks and that this method has made, and
@@ -65,16 +71,16 @@ func (p *paper) unpackLine(line []byte) (written bool, err error) {
 	if f.File != filepath.Base(f.File) || !strings.HasSuffix(f.File, ".json") {
 		return false, fmt.Errorf("%q is not the name of a JSON file", f.File)
 	}
-	var of methodOfValue
-	if err := json.Unmarshal(f.Value, &of); err != nil {
+	method, err := methodIn(f.Value)
+	if err != nil {
 		return false, fmt.Errorf("%s: %w", f.File, err)
 	}
 	path := filepath.Join(p.folder, f.File)
 	_, err = os.Stat(path)
-	if of.Method != p.method || !errors.Is(err, fs.ErrNotExist) {
+	if method != p.method || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return true, os.WriteFile(path, f.Value, 0o644)
+	return true, renameio.WriteFile(path, f.Value, 0o644)
 }
 
 // pack writes the archive from the files that this method has made, in the order of their names.
@@ -85,11 +91,15 @@ func (p *paper) pack() {
 	var archive bytes.Buffer
 	for _, file := range files {
 		var value json.RawMessage
-		var of methodOfValue
-		if !p.readStored(file, &value) || !p.readStored(file, &of) {
+		if !p.readStored(file, &value) {
 			return
 		}
-		if of.Method != p.method {
+		method, err := methodIn(value)
+		if err != nil {
+			p.fail(fmt.Errorf("%s: %w", file, err))
+			return
+		}
+		if method != p.method {
 			continue
 		}
 		line, err := json.Marshal(archivedFile{File: filepath.Base(file), Value: value})
@@ -98,6 +108,6 @@ func (p *paper) pack() {
 		archive.WriteByte('\n')
 	}
 	if p.err == nil {
-		p.fail(os.WriteFile(archiveFile, archive.Bytes(), 0o644))
+		p.fail(renameio.WriteFile(archiveFile, archive.Bytes(), 0o644))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // Measurements that take hours store what they have measured. If they are started again, they continue.
@@ -72,8 +74,7 @@ func (b *bench) store(file string, value any) {
 	}
 	data, err := json.MarshalIndent(value, "", " ")
 	b.fail(err)
-	b.fail(os.WriteFile(file+".new", data, 0o644))
-	b.fail(os.Rename(file+".new", file))
+	b.fail(renameio.WriteFile(file, data, 0o644))
 }
 
 // late reports whether no run may begin any more.
