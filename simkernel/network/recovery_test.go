@@ -93,3 +93,156 @@ func TestLowTimeoutOfIRNByHand(t *testing.T) {
 		}
 	}
 }
+
+// With limited buffers, the default timeout is the longest time until the ACK of a packet arrives. By hand,
+// for two links of 10 Gbps and 1 µs and a buffer of 100,000 bytes: twice the idle round trip of 5,772,800 ps,
+// and for each link twice the time of the longest queue. With alpha 1 that is half of the buffer, and its
+// reserve. With classes it is the whole buffer. The clock has room for four of the longest timeout.
+func TestTimeoutsOfLimitedBuffers(t *testing.T) {
+	const idlePS = 2 * (838_400 + 48_000 + 2_000_000)
+	for _, c := range []struct {
+		name    string
+		buffer  BufferParams
+		classes []Class
+		bps     int64 // of the link to the destination
+		wantPS  int64
+	}{
+		{"half of the buffer", BufferParams{SwitchBytes: 100_000, Alpha: 1}, nil, 10e9, 2*idlePS + 2*2*50_000*800},
+		{"alpha 4", BufferParams{SwitchBytes: 100_000, Alpha: 4}, nil, 10e9, 2*idlePS + 2*2*80_000*800},
+		{"a reserve", BufferParams{SwitchBytes: 100_000, Alpha: 1, ReservedBytes: 2000}, nil, 10e9,
+			2*idlePS + 2*2*52_000*800},
+		{"classes", BufferParams{SwitchBytes: 100_000, Alpha: 1}, []Class{{Weight: 1}, {Weight: 2}}, 10e9,
+			2*idlePS + 2*2*100_000*800},
+		{"slower in one direction", BufferParams{SwitchBytes: 100_000, Alpha: 1}, nil, 5e9,
+			2*(idlePS+838_400) + 2*50_000*800 + 2*50_000*1600},
+		{"stated", BufferParams{SwitchBytes: 100_000, Alpha: 1, RetransmitNS: 1}, nil, 10e9, 1000},
+		{"the limit", BufferParams{SwitchBytes: 1 << 60, Alpha: 1}, nil, 10e9, 1 << 59},
+	} {
+		e := overSwitch(simkernel.DCTCP, 1, 1000, 0)
+		e.links[3].BandwidthBps = c.bps
+		e.classes = c.classes
+		n := newExampleNetwork(t, &e, c.buffer, 7)
+		got := n.timeoutPS([]int32{0, 3})
+		if got != c.wantPS {
+			t.Errorf("%s: %d ps, want %d", c.name, got, c.wantPS)
+		}
+	}
+}
+
+// A sender doubles its timeout as often as it has expired, as long as the clock has room for it. The NIC
+// looks at its timers at the earliest deadline. Timers that expire at the same time are processed by row.
+func TestDeadlinesOfTimers(t *testing.T) {
+	e := overSwitch(simkernel.DCTCP, 1, 1000, 0)
+	n := newExampleNetwork(t, &e, BufferParams{SwitchBytes: 1 << 20, Alpha: 1}, 7)
+	n.flows.info = make([]flowInfo, 1)
+	x := &retransmission{domain: &domain{net: n}, net: n.recovery}
+	for _, c := range []struct {
+		timeoutPS int64
+		backoff   uint8
+		timerPS   int64 // of the NIC
+		wantPS    int64
+	}{
+		{7000, 0, never, 8000}, {7000, 3, never, 57_000}, {7000, 3, 50_000, 57_000},
+		{horizonPS / 4, 0, never, 1000 + horizonPS/4}, {horizonPS / 4, 5, never, 1000 + horizonPS/4>>5<<5},
+		{horizonPS / 8, 1, never, 1000 + horizonPS/8*2}, {horizonPS/8 - 1, 1, never, 1000 + horizonPS/8*2 - 2},
+	} {
+		nic := &nic{timerPS: c.timerPS}
+		f := &recoveryFlow{timeoutPS: c.timeoutPS, backoff: c.backoff}
+		x.setTimer(nic, 0, f, 1000)
+		if f.deadlinePS != c.wantPS || !f.timerSet || nic.timerPS != min(c.timerPS, c.wantPS) ||
+			len(nic.timers) != 1 || nic.timers[0].atPS != c.wantPS {
+			t.Errorf("%+v: a deadline at %d, the NIC looks at %d", c, f.deadlinePS, nic.timerPS)
+		}
+	}
+	early := timer{atPS: 5, row: 9}
+	for _, c := range []struct {
+		other  timer
+		before bool
+	}{{timer{6, 1, 0}, true}, {timer{4, 10, 0}, false}, {timer{5, 10, 0}, true}, {timer{5, 9, 0}, false},
+		{timer{5, 8, 0}, false}} {
+		if early.Before(c.other) != c.before {
+			t.Errorf("%+v before %+v: %v", early, c.other, !c.before)
+		}
+	}
+}
+
+// A timer of IRN for few packets is extended once to the other timeout if more packets are in flight when it
+// expires. The next one counts as a loss.
+func TestTimersOfFewPackets(t *testing.T) {
+	few := recoveryFlow{lowPS: 10, timeoutPS: 25, maxSent: 3}
+	more := recoveryFlow{lowPS: 10, timeoutPS: 25, maxSent: 4}
+	waited := more
+	waited.waited = true
+	long := recoveryFlow{lowPS: 25, timeoutPS: 25, maxSent: 4}
+	none := recoveryFlow{timeoutPS: 25, maxSent: 4}
+	for _, c := range []struct {
+		name string
+		f    recoveryFlow
+		want bool
+	}{{"few", few, false}, {"more", more, true}, {"once", waited, false}, {"equal timeouts", long, false},
+		{"without IRN", none, false}} {
+		f := c.f
+		nic := &nic{timerPS: 900}
+		got := f.tooEarly(nic, timer{atPS: 100, row: 7, slot: 3})
+		if got != c.want || f.waited != c.want || f.timerSet != c.want || len(nic.timers) > 0 != c.want {
+			t.Errorf("%s: extended %v, %+v", c.name, got, f)
+		}
+		if got && (f.deadlinePS != 115 || nic.timerPS != 115 || nic.timers[0] != timer{115, 7, 3}) {
+			t.Errorf("%s: until %d, the NIC looks at %d, timers %v", c.name, f.deadlinePS, nic.timerPS, nic.timers)
+		}
+	}
+}
+
+// Two packets in flight must differ in the bits of their numbers that an item has: 31 bits, without flags and
+// attempts (10) and tags (7). Half of the range tells earlier packets from later ones.
+func TestPacketsThatCanBeInFlight(t *testing.T) {
+	for _, c := range []struct {
+		kind    simkernel.Transport
+		tags    bool
+		packets int64 // of the window, and of a flow
+		size    int64
+		ok      bool
+	}{
+		{simkernel.DCTCP, false, 1<<21 - 1, 1 << 30, true}, {simkernel.DCTCP, false, 1 << 21, 1 << 30, false},
+		{simkernel.DCTCP, false, 1 << 30, 1<<21 - 1, true}, {simkernel.DCTCP, false, 1 << 30, 1 << 21, false},
+		{simkernel.DCTCP, true, 1<<14 - 1, 1 << 30, true}, {simkernel.DCTCP, true, 1 << 14, 1 << 30, false},
+		{simkernel.CUBIC, false, 1<<21 - 1, 1 << 30, true}, {simkernel.CUBIC, false, 1 << 21, 1 << 30, false},
+	} {
+		e := overSwitch(c.kind, 1, 1000, 0)
+		n := newExampleNetwork(t, &e, BufferParams{}, 7)
+		n.recover()
+		if c.tags {
+			n.numberShift += 7
+		}
+		flow := &newFlow{size: c.size * 1000}
+		flow.limits.WindowBytes = c.packets * 1000
+		if n.traits.AckClocked {
+			n.params.TCP.ReceiveWindow = c.packets * 1000
+			flow.limits.WindowBytes = 1
+		}
+		err := n.recovery.check(flow)
+		if (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+		for _, near := range []int64{0, 1 << 20, 1<<40 + 5} {
+			half := int64(1) << (31 - n.numberShift)
+			for _, number := range []int64{near, near + half - 1, max(0, near-half)} {
+				got := n.nearest(near, uint32(number)<<n.numberShift|31)
+				if got != number {
+					t.Errorf("%+v: near %d, number %d is read as %d", c, near, number, got)
+				}
+			}
+		}
+	}
+}
+
+// Attempts of retransmitted packets are 1 to 31, and then 1 again: 0 is that of packets that are sent once.
+func TestNumbersOfAttempts(t *testing.T) {
+	f := &recoveryFlow{}
+	for i := range 70 {
+		(&sender{}).begin(f)
+		if int(f.attempt) != i%31+1 {
+			t.Fatalf("attempt %d has number %d", i+1, f.attempt)
+		}
+	}
+}

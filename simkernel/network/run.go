@@ -80,10 +80,7 @@ func (n *Network) steps(ctx context.Context, count int, f *feed, c *collector) e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ran := p.steps
-		if n.EndNS > 0 {
-			ran = min(ran, (n.EndNS*simkernel.PSPerNS-fromPS-1)/n.stepPS+1)
-		}
+		ran := n.stepsBeforeEnd(fromPS, p.steps)
 		n.alone = w.Alone
 		w.Run(n.step+1, fromPS, ran)
 		n.step += ran
@@ -97,6 +94,16 @@ func (n *Network) steps(ctx context.Context, count int, f *feed, c *collector) e
 			}
 		}
 	}
+}
+
+// stepsBeforeEnd returns how many of a number of steps, the first of which begins at fromPS, begin before
+// EndNS.
+func (n *Network) stepsBeforeEnd(fromPS, steps int64) int64 {
+	if n.EndNS == 0 {
+		return steps
+	}
+	leftPS := n.EndNS*simkernel.PSPerNS - fromPS
+	return min(steps, (leftPS+n.stepPS-1)/n.stepPS)
 }
 
 // startWorkers starts at most this number of workers for the domains.
