@@ -9,7 +9,7 @@ import (
 )
 
 // limits end tests of a mutant that never finish. Such a mutant is killed if the tests have used up their
-// processor time. The clock on the wall ends tests that wait. Because they may wait for a busy machine, the
+// processor time. Tests that wait are ended by the wall clock. Because they may wait for a busy machine, the
 // mutant is killed only if the tests then pass without it in a tenth of that time.
 type limits struct{ processor, wall time.Duration }
 
