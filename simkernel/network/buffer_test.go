@@ -10,6 +10,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/network/calendar"
 )
 
 func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffered {
@@ -259,5 +260,197 @@ func TestStorm(t *testing.T) {
 	n.domains[0].journal.storming--
 	if err := n.storm(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Settings at their limits are simulated, and those beyond are refused. A packet has 1,048 bytes.
+func TestLimitsOfBuffers(t *testing.T) {
+	p := simkernel.DefaultParams()
+	for _, c := range []struct {
+		b    BufferParams
+		want string
+	}{
+		{BufferParams{SwitchBytes: 1048, Alpha: 1}, ""},
+		{BufferParams{SwitchBytes: 1047, Alpha: 1}, "must hold a packet"},
+		{BufferParams{SwitchBytes: 1 << 60, Alpha: 1}, ""},
+		{BufferParams{SwitchBytes: 1<<60 + 1, Alpha: 1}, "at most 2^60"},
+		{BufferParams{SwitchBytes: 5000, Alpha: 1, ReservedBytes: -1}, "reserved is -1"},
+		{BufferParams{SwitchBytes: 5000, Alpha: 1, ReservedBytes: 1 << 40}, ""},
+		{BufferParams{SwitchBytes: 5000, Alpha: 1, ReservedBytes: 1<<40 + 1}, "reserved is"},
+		{BufferParams{SwitchBytes: 2096, Alpha: 0.5}, ""},
+		{BufferParams{SwitchBytes: 2095, Alpha: 0.5}, "never admits a packet of 1048"},
+		{BufferParams{SwitchBytes: 2095, Alpha: 0.5, PFC: true}, ""},
+	} {
+		err := c.b.Validate(&p)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.b, err, c.want)
+		}
+	}
+	if !(BufferParams{}).IsZero() || (BufferParams{RestoreNS: 1}).IsZero() {
+		t.Error("only the zero value has unlimited buffers")
+	}
+}
+
+// The reserves of all queues of a switch must leave room for a packet in the least queue. The bytes with
+// which no queue is above its threshold are one less than the share of a lone queue.
+func TestPoolsOfBuffers(t *testing.T) {
+	two := []Class{{Weight: 1, Alpha: 0.5}, {Weight: 1, Alpha: 2}}
+	for _, c := range []struct {
+		b       BufferParams
+		classes []Class
+		pool    int64
+		free    int64
+		alpha   float64
+		want    string
+	}{
+		{BufferParams{SwitchBytes: 9000, Alpha: 1}, nil, 9000, 4499, 1, ""},
+		{BufferParams{SwitchBytes: 9000, Alpha: 2, ReservedBytes: 1500}, nil, 6000, 3999, 2, ""},
+		{BufferParams{SwitchBytes: 4048, Alpha: 1, ReservedBytes: 1500}, nil, 1048, 523, 1, ""},
+		{BufferParams{SwitchBytes: 4047, Alpha: 1, ReservedBytes: 1500}, nil, 0, 0, 0, "each of 2 queues"},
+		{BufferParams{SwitchBytes: 9000, Alpha: 1, ReservedBytes: 1500}, two, 3000, 999, 0.5, ""},
+		{BufferParams{SwitchBytes: 8096, Alpha: 1, ReservedBytes: 1500}, two, 2096, 697, 0.5, ""},
+		{BufferParams{SwitchBytes: 8095, Alpha: 1, ReservedBytes: 1500}, two, 0, 0, 0, "each of 4 queues"},
+	} {
+		e := overSwitch(simkernel.DCTCP, 0, 1000, 0)
+		n, err := New(e.params, c.b, e.links, e.hosts, nil)
+		if err == nil && c.classes != nil {
+			err = n.Classify(c.classes)
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.b, err, c.want)
+		}
+		if err != nil {
+			continue
+		}
+		b := &n.buffers[2]
+		if b.poolBytes != c.pool || b.freeBytes != c.free || b.alpha != c.alpha {
+			t.Errorf("%+v: %+v", c.b, b)
+		}
+	}
+}
+
+// A packet of 1,048 bytes is admitted if its port then has at most alpha times the free bytes, and if it fits
+// into them. What a port has beyond its reserve counts. Within the reserve it is always admitted. With
+// classes, each queue has its own alpha and reserve.
+func TestAdmissionByHand(t *testing.T) {
+	plain := BufferParams{SwitchBytes: 10_000, Alpha: 1}
+	wide := BufferParams{SwitchBytes: 10_000, Alpha: 8}
+	reserved := BufferParams{SwitchBytes: 10_000, Alpha: 1, ReservedBytes: 2000} // a pool of 6,000 bytes
+	queues := BufferParams{SwitchBytes: 14_000, Alpha: 1, ReservedBytes: 2000}   // a pool of 6,000 bytes
+	two := []Class{{Weight: 1}, {Weight: 1, Alpha: 0.5}}
+	for _, c := range []struct {
+		name        string
+		b           BufferParams
+		classes     []Class
+		class       int32
+		held, other int64 // bytes of the queue, and of one of the other port
+		want        bool
+	}{
+		{"a half", plain, nil, 0, 2952, 3048, true}, {"more than a half", plain, nil, 0, 2953, 3048, false},
+		{"a half, and less is free", plain, nil, 0, 2952, 3049, false},
+		{"the last bytes", wide, nil, 0, 5000, 3952, true}, {"too few bytes", wide, nil, 0, 5000, 3953, false},
+		{"within its reserve", reserved, nil, 0, 952, 8000, true},
+		{"a byte beyond its reserve", reserved, nil, 0, 953, 8000, false},
+		{"a byte beyond its reserve, and one is free", reserved, nil, 0, 953, 7999, true},
+		{"within its reserve, and the pool is too full", reserved, nil, 0, 952, 9000, true},
+		{"a half of the pool", reserved, nil, 0, 3952, 2000 + 1048, true},
+		{"more than a half of the pool", reserved, nil, 0, 3952, 2000 + 1049, false},
+		{"the first class", queues, two, 0, 3952, 2000 + 1048, true},
+		{"the second class", queues, two, 1, 2952, 2000 + 1048, true},
+		{"too much of the second class", queues, two, 1, 2952, 2000 + 1049, false},
+		{"a reserve of the second class", queues, two, 1, 952, 9000, true},
+	} {
+		e := overSwitch(simkernel.DCTCP, 0, 1000, 0)
+		e.classes = c.classes
+		n := newExampleNetwork(t, &e, c.b, 1)
+		n.setRules()
+		n.layOut(make([]int32, len(e.hosts)))
+		n.flows.hops = []hop{{last: uint32(c.class)}}
+		d := &n.domains[0]
+		b := &n.buffers[2]
+		for link, bytes := range map[int32]int64{3: c.held, 1: c.other} {
+			d.buffers.hold(b, &n.ports[n.portOf[link]], &calendar.Item{}, bytes, 0)
+		}
+		got := d.buffers.admits(b, &n.ports[n.portOf[3]], &calendar.Item{}, 1048)
+		if got != c.want || b.usedBytes != c.held+c.other {
+			t.Errorf("%s: admitted %v", c.name, got)
+		}
+	}
+}
+
+// The arrivals of a window all fit if each port would be within alpha times what all of them leave free,
+// although nothing leaves. Otherwise they are admitted one by one.
+func TestWindowsThatFit(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		b         BufferParams
+		held      int64
+		packets   int32
+		mostBytes int64
+		want      bool
+	}{
+		{"as much as is free", BufferParams{SwitchBytes: 10_000, Alpha: 1}, 1904, 2, 6000, true},
+		{"a byte more", BufferParams{SwitchBytes: 10_000, Alpha: 1}, 1905, 2, 6000, false},
+		{"a byte less is free", BufferParams{SwitchBytes: 10_000, Alpha: 1}, 1904, 2, 6001, false},
+		{"alpha 2", BufferParams{SwitchBytes: 10_000, Alpha: 2}, 5904, 2, 6000, true},
+		{"a byte is free", BufferParams{SwitchBytes: 10_000, Alpha: 1}, 1, 0, 9999, true},
+		{"nothing is free", BufferParams{SwitchBytes: 10_000, Alpha: 1}, 0, 0, 10_000, false},
+		{"with PFC", BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}, 0, 0, 0, false},
+	} {
+		e := overSwitch(simkernel.DCTCP, 0, 1000, 0)
+		n := newExampleNetwork(t, &e, c.b, 1)
+		n.setRules()
+		n.layOut(make([]int32, len(e.hosts)))
+		d := &n.domains[0]
+		u := n.portOf[3]
+		n.ports[u].heldBytes = c.held
+		d.sorter.Ends[u] = 5 + c.packets
+		d.buffers.active = []calendar.DuePort{{Port: u, From: 5}}
+		got := d.buffers.fits(&n.buffers[2], c.mostBytes)
+		if got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// The maximum of the bytes in a buffer is that of a sum in order of time, in which arrivals precede
+// departures at the same time. The sum by parts of a window, of which few are sorted, must agree with it.
+func TestPeakOfABuffer(t *testing.T) {
+	higher := 0
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		d := &domain{Calendar: calendar.New(1, 1000+rng.Int64N(5000))}
+		d.SetWindow(d.LengthPS * rng.Int64N(50))
+		s := &sharedBuffers{domain: d}
+		bytes := rng.Int64N(4000)
+		before := 4000 + rng.Int64N(6000)
+		for range rng.IntN(150) {
+			atPS := d.StartPS + rng.Int64N(d.LengthPS)/kerneltest.Pick[int64](rng, 1, 1, 500)
+			s.levels = append(s.levels, level{atPS, (1 - 2*rng.Int64N(2)) * (1 + rng.Int64N(1000))})
+		}
+		sorted := slices.Clone(s.levels)
+		slices.SortFunc(sorted, func(a, b level) int {
+			if a.atPS != b.atPS {
+				return int(a.atPS - b.atPS)
+			}
+			return int(b.bytes - a.bytes)
+		})
+		want := before
+		now := bytes
+		for _, l := range sorted {
+			now += l.bytes
+			want = max(want, now)
+		}
+		b := &buffer{peakBytes: before}
+		s.notePeak(b, bytes)
+		if b.peakBytes != want {
+			t.Fatalf("seed %d: %d bytes, want %d", seed, b.peakBytes, want)
+		}
+		if want > before {
+			higher++
+		}
+	}
+	if higher < 40 {
+		t.Errorf("%d of 200 windows have a new maximum", higher)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/network/calendar"
 )
 
 // randomLoops makes flows of a random network wait for others of any host, with delays around the lookahead,
@@ -138,5 +139,115 @@ func TestLoopsThatNeverStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "2 flows wait for flows that never end: among them flow "+
 		"row 1 for row 2") {
 		t.Error(err)
+	}
+}
+
+// A flow starts when all that it waits for have ended and their delays have passed, and not before its start.
+// Ends are kept until no later flow can depend on them.
+func TestStartsAfterEnds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		keepRow int64
+		after   []after
+		startPS int64 // never: it waits
+		first   int64 // the first row whose end is kept
+	}{
+		{"nothing", 0, nil, 50, 0},
+		{"an end", 0, []after{{1, 30}}, 101 + 30, 0}, {"an end at 0", 0, []after{{0, 70}}, 70, 0},
+		{"an early end", 0, []after{{0, 49}}, 50, 0},
+		{"two ends", 0, []after{{7, 0}, {1, 700}}, 801, 0}, {"the latest end", 0, []after{{7, 0}, {1, 7}}, 108, 0},
+		{"a flow that has not ended", 0, []after{{2, 0}}, never, 0},
+		{"a flow that has not ended and one that has", 0, []after{{7, 0}, {2, 0}}, never, 0},
+		{"a flow that has not been read", 0, []after{{8, 0}}, never, 0},
+		{"half of the ends stay", 4, []after{{7, 0}}, 107, 0},
+		{"more than half are removed", 5, []after{{7, 0}}, 107, 5},
+		{"all but one are removed", 7, []after{{7, 0}}, 107, 7},
+		{"all are removed", 30, []after{{30, 0}}, never, 30},
+	} {
+		x := &frontier{waiting: map[int64][]waitingFlow{}, last: -1,
+			endedPS: []int64{0, 101, -1, 103, 104, 105, 106, 107}}
+		f := &newFlow{row: 40, startPS: 50, path: []int32{0}, after: c.after}
+		x.add(&batch{keepRow: c.keepRow}, f)
+		waits := c.startPS == never
+		if waits == (len(x.ready) == 1) || waits != (x.held == 1) || !waits && f.startPS != c.startPS ||
+			x.nextPS() != c.startPS || x.first != c.first {
+			t.Errorf("%s: a start at %d, %d flows wait, ends from row %d on", c.name, x.nextPS(), x.held, x.first)
+		}
+	}
+}
+
+// The end of a flow makes those ready that wait for it alone, with their delays. Compute steps end when they
+// start, and make others ready. The ends of rows that are not kept are forgotten.
+func TestEndsMakeFlowsReady(t *testing.T) {
+	x := &frontier{waiting: map[int64][]waitingFlow{}, last: -1, first: 2}
+	wait := func(row, startPS int64, path []int32, of ...after) *newFlow {
+		f := &newFlow{row: row, startPS: startPS, path: path, after: of}
+		x.add(&batch{keepRow: 2}, f)
+		return f
+	}
+	both := wait(5, 10, []int32{0}, after{3, 100}, after{4, 7})
+	compute := wait(6, 0, nil, after{3, 20})
+	last := wait(7, 2000, []int32{0}, after{6, 5})
+	x.end(delivery{3, 1000})
+	if x.held != 1 || len(x.ready) != 2 || compute.startPS != 1020 || last.startPS != 2000 || x.last != 6 {
+		t.Errorf("%d flows wait, %d are ready, the step starts at %d", x.held, len(x.ready), compute.startPS)
+	}
+	x.end(delivery{4, 1200})
+	if x.held != 0 || both.startPS != 1207 || len(x.waiting) != 0 || x.last != 6 {
+		t.Errorf("%d flows wait, the last starts at %d", x.held, both.startPS)
+	}
+	x.end(delivery{1, 5000})
+	if !slices.Equal(x.endedPS, []int64{-1, 1000, 1200, -1, 1020}) {
+		t.Errorf("ends from row 2 on: %v", x.endedPS)
+	}
+	var rows []int64
+	for len(x.ready) > 0 {
+		rows = append(rows, x.ready.Pop().row)
+	}
+	if !slices.Equal(rows, []int64{6, 5, 7}) {
+		t.Errorf("the order of starts is %v", rows)
+	}
+	a := &newFlow{startPS: 5, row: 3}
+	for _, c := range []struct {
+		startPS, row int64
+		before       bool
+	}{{6, 1, true}, {4, 9, false}, {5, 4, true}, {5, 3, false}, {5, 2, false}} {
+		if a.Before(&newFlow{startPS: c.startPS, row: c.row}) != c.before {
+			t.Errorf("row 3 at 5 ps, and %+v", c)
+		}
+	}
+}
+
+// A flow ends with the packet that completes it, at the next whole ns. Without losses that is its last
+// packet. With losses it is the last that the receiver takes: in order, or of all.
+func TestPacketsThatEndAFlow(t *testing.T) {
+	const last = calendar.FlagLast
+	for _, c := range []struct {
+		name      string
+		recovers  bool
+		selective bool
+		bits      []uint32 // numbers, and perhaps the last flag in bit 31
+		ends      int      // the place of the packet with which it ends
+	}{
+		{"without losses", false, false, []uint32{0, 1, 2 | 1<<31}, 2},
+		{"in order", true, false, []uint32{0, 2 | 1<<31, 1, 1, 2 | 1<<31}, 4},
+		{"in any order", true, true, []uint32{0, 2 | 1<<31, 0, 1, 1}, 3},
+	} {
+		n, _ := lossy(t, simkernel.DCTCP, 3)
+		n.recovery.selective = c.selective
+		n.flows.info[0].row = 9
+		if !c.recovers {
+			n.recovery = nil
+		}
+		for i, b := range c.bits {
+			it := &calendar.Item{AtPS: int64(1001 + i), Hop: 1, Bits: b << n.numberShift}
+			if b>>31 != 0 {
+				it.Bits |= last
+			}
+			e, ends := n.delivers(it)
+			if ends != (i == c.ends) || ends && e != (delivery{9, 2000}) {
+				t.Errorf("%s: packet %d ends the flow: %v, %+v", c.name, i, ends, e)
+			}
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/network/calendar"
 	"parsimon/simkernel/network/faults"
 )
 
@@ -656,5 +657,357 @@ func TestWithoutPFCNoLinkWasPaused(t *testing.T) {
 		if n.PausedOf(link, 0) != 0 || n.PausedNS(link) != 0 {
 			t.Fatalf("link %d was paused for %d ns", link, n.PausedOf(link, 0))
 		}
+	}
+}
+
+// smallPFC is a switch between two hosts. A link has a reserve of 1,000 bytes, a headroom of 2,000, and a
+// threshold of 5,000 bytes of the pool.
+func smallPFC(t *testing.T) (n *Network, d *domain, b *buffer) {
+	t.Helper()
+	e := overSwitch(simkernel.DCTCP, 0, 1000, 0)
+	n = newExampleNetwork(t, &e, BufferParams{SwitchBytes: 50_000, Alpha: 1, PFC: true, XOFFBytes: 5000,
+		ReservedBytes: 1000, HeadroomBytes: 2000, WatchdogNS: 40, RestoreNS: 70}, 1)
+	n.setRules()
+	n.layOut(make([]int32, len(e.hosts)))
+	d = &n.domains[0]
+	d.pool.starting = []*newFlow{{}}
+	d.pool.needUnits = units(2)
+	n.reserve(&d.pool)
+	d.Begin(1, 0)
+	return n, d, &n.buffers[2]
+}
+
+// A packet uses the reserve of its link, then the pool up to the threshold, then headroom. It is dropped if
+// none has room. Its sender is paused from the threshold on. The frame takes 51.2 ns and 1 µs.
+func TestRoomOfAPacketWithPFC(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		bytes, head       int64 // of the link, before
+		others            int64 // bytes of the pool that other links use
+		ok, pausing       bool
+		bytesNow, headNow int64
+	}{
+		{"within the reserve", 0, 0, 0, true, false, 1048, 0},
+		{"below the threshold", 4951, 0, 0, true, false, 5999, 0},
+		{"at the threshold", 4952, 0, 0, true, true, 6000, 0},
+		{"above the threshold", 4953, 0, 0, true, true, 4953, 1048},
+		{"the last headroom", 4953, 952, 0, true, true, 4953, 2000},
+		{"no headroom", 4953, 953, 0, false, false, 4953, 953},
+		{"the last room of the pool", 1000, 0, 42_952, true, false, 2048, 0},
+		{"no room in the pool", 1000, 0, 42_953, true, true, 1000, 1048},
+	} {
+		n, d, b := smallPFC(t)
+		if b.poolBytes != 44_000 {
+			t.Fatalf("a pool of %d bytes", b.poolBytes)
+		}
+		u := d.pfc.pauserOf(1, 0)
+		u.bytes = c.bytes
+		u.headBytes = c.head
+		shared := c.others + u.poolPart()
+		b.sharedBytes = shared
+		a := &calendar.Arrival{Item: calendar.Item{AtPS: 7000}, Link: 0}
+		ok := d.pfc.takeIn(b, &n.ports[n.portOf[3]], a, 1048)
+		if ok != c.ok || u.pausing != c.pausing || u.bytes != c.bytesNow || u.headBytes != c.headNow ||
+			b.sharedBytes != c.others+u.poolPart() || (b.pausing == 1) != c.pausing {
+			t.Errorf("%s: accepted %v, pool of others %d, %+v", c.name, ok, b.sharedBytes-u.poolPart(), u)
+		}
+		if c.pausing && u.toldPS != 7000+51_200+1_000_000 {
+			t.Errorf("%s: the frame arrives at %d ps", c.name, u.toldPS)
+		}
+	}
+}
+
+// A sender resumes when a packet of its link has left, no headroom is used, and the link is 3,072 bytes below
+// its threshold, or has nothing in the pool. Packets that leave at the same time count together. A packet
+// leaves headroom first.
+func TestWhenSendersResume(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		bytes, head int64 // before 1,048 bytes leave at 500 ps, and at 500 or 600 ps again
+		secondPS    int64
+		xoff        int64
+		resumes     bool
+		toldPS      int64
+	}{
+		{"far below the threshold", 1000 + 1928 + 1048, 0, 600, 5000, true, 500},
+		{"with the second", 1000 + 1929 + 1048, 0, 600, 5000, true, 600},
+		{"with both at once", 1000 + 1928 + 2096, 0, 500, 5000, true, 500},
+		{"not with both", 1000 + 1929 + 2096, 0, 600, 5000, false, 0},
+		{"headroom is used", 2000, 2097, 600, 5000, false, 0},
+		{"headroom was used", 2928, 2096, 600, 5000, true, 600},
+		{"headroom was used, and the link is too full", 2929, 2096, 600, 5000, false, 0},
+		{"little in the pool", 1000 + 1 + 2096, 0, 600, 3000, false, 0},
+		{"nothing in the pool", 3096, 0, 600, 3000, true, 600},
+	} {
+		n, d, b := smallPFC(t)
+		n.buffer.XOFFBytes = c.xoff
+		u := d.pfc.pauserOf(1, 0)
+		u.bytes = c.bytes
+		u.headBytes = c.head
+		u.pausing = true
+		b.pausing = 1
+		b.sharedBytes = u.poolPart()
+		d.pfc.merging = true
+		for _, ps := range []int64{c.secondPS, 500} {
+			d.pfc.leaves(2, 1, &calendar.Item{}, 1048, ps)
+		}
+		d.pfc.settleLeaving(b)
+		if u.pausing == c.resumes || (b.pausing == 0) != c.resumes || len(d.pfc.leaving) != 0 ||
+			u.bytes+u.headBytes != c.bytes+c.head-2096 || b.sharedBytes != u.poolPart() {
+			t.Errorf("%s: %+v, pool %d", c.name, u, b.sharedBytes)
+		}
+		if c.resumes && u.toldPS != c.toldPS+51_200+1_000_000 {
+			t.Errorf("%s: the frame arrives at %d ps", c.name, u.toldPS)
+		}
+		d.pfc.merging = false
+		d.pfc.leaves(2, 1, &calendar.Item{}, 5, 700)
+		if u.bytes+u.headBytes != c.bytes+c.head-2101 {
+			t.Errorf("%s: a packet that leaves is not counted at once", c.name)
+		}
+	}
+}
+
+// A port changes at the earliest of a change of its rate, the first frame that it has received, and a check
+// of the watchdog of a paused class. A port of a host has no watchdog.
+func TestNextChangeOfAPort(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		link            int32
+		ratePS, framePS int64 // never: none
+		paused, ignores bool
+		want            int64
+		bits            uint32
+	}{
+		{"nothing", 3, never, never, false, false, never, 0},
+		{"a rate", 3, 80, 90, false, false, 80, portChanges},
+		{"a frame", 3, 80, 70, false, false, 70, portChanges},
+		{"a check", 3, 80, 70, true, false, 60, portChanges | portPaused},
+		{"the end of ignoring", 3, 80, 70, false, true, 60, portChanges},
+		{"a host that is paused", 0, 80, never, true, false, 80, portChanges | portPaused},
+		{"a host that is paused, and no change", 0, never, never, true, false, never, portPaused},
+	} {
+		n, d, _ := smallPFC(t)
+		p := &n.ports[n.portOf[c.link]]
+		u := d.pfc.pauserOf(c.link, 0)
+		p.rateAtPS = c.ratePS
+		p.bits |= portWaits | portPaused | portChanges
+		if c.framePS != never {
+			u.toggles = append(u.toggles, calendar.Toggle{AtPS: c.framePS})
+		}
+		u.paused = c.paused
+		u.ignores = c.ignores
+		u.lookPS = 60
+		d.pfc.setNextPause(p)
+		if p.changeAtPS != c.want || p.bits != c.bits|portWaits {
+			t.Errorf("%s: at %d, bits %b", c.name, p.changeAtPS, p.bits)
+		}
+	}
+}
+
+// A pause lasts from its first frame to the end of it. The wire is not used for the time of a pause. The
+// watchdog checks 40 ns after the begin of a pause, and not at the next frame of it.
+func TestTimesOfPauses(t *testing.T) {
+	n, d, _ := smallPFC(t)
+	p := &n.ports[n.portOf[3]]
+	u := d.pfc.pauserOf(3, 0)
+	p.freePS = 1500
+	for _, c := range []struct {
+		atPS    int64
+		pause   bool
+		pausedS int64 // ps of all pauses that have ended
+		lookPS  int64
+		freePS  int64
+	}{
+		{1000, true, 0, 41_000, 1500}, {1200, true, 0, 41_000, 1500}, {1400, false, 400, 41_000, 1500},
+		{1450, false, 400, 41_000, 1500}, {2000, true, 400, 42_000, 1500}, {3000, false, 1400, 42_000, 3000},
+	} {
+		u.toggles = append(u.toggles, calendar.Toggle{AtPS: c.atPS, Pause: c.pause})
+		d.pfc.changePauses(p, c.atPS)
+		if u.paused != c.pause || u.asked != c.pause || u.pausedPS != c.pausedS || u.lookPS != c.lookPS ||
+			p.freePS != c.freePS || len(u.toggles) != 0 {
+			t.Errorf("%+v: %+v, free at %d", c, u, p.freePS)
+		}
+	}
+	u.pausedPS = 7999
+	if n.PausedOf(3, 0) != 7 || n.PausedNS(3) != 7 {
+		t.Errorf("paused for %d ns", n.PausedOf(3, 0))
+	}
+}
+
+// The watchdog drops what waits in a queue that has been paused for 40 ns, and then pauses are ignored for 70
+// ns. If nothing waits yet, it checks again after 40 ns.
+func TestWatchdogByHand(t *testing.T) {
+	n, d, b := smallPFC(t)
+	p := &n.ports[n.portOf[3]]
+	u := d.pfc.pauserOf(3, 0)
+	from := d.pfc.pauserOf(1, 0)
+	u.toggles = append(u.toggles, calendar.Toggle{AtPS: 1000, Pause: true})
+	d.pfc.changePauses(p, 1000)
+	q := &p.classes.queues[0]
+	for _, ps := range []int64{41_001, 41_002, 81_000, 81_001} {
+		q.Push(calendar.Item{AtPS: ps})
+		q.came = append(q.came, 0)
+		d.buffers.hold(b, p, &calendar.Item{}, 1048, ps)
+		b.add(from, 1048)
+	}
+	q.Buf[1].Bits |= calendar.FlagAck // with Traits.AcksQueue
+	q.Arrived = 3
+	q.leftBytes = 2096
+	d.pfc.changePauses(p, 41_000)
+	if len(q.Buf) != 4 || u.lookPS != 81_000 || u.storms != 0 || !u.paused {
+		t.Errorf("before anything waits: %d packets, %+v", len(q.Buf), u)
+	}
+	d.pfc.changePauses(p, 81_000)
+	if len(q.Buf) != 2 || q.Buf[0].AtPS != 41_002 || q.Buf[1].AtPS != 81_001 || len(q.came) != 2 ||
+		u.storms != 1 || u.paused || !u.ignores || u.lookPS != 151_000 || p.dropped != 2 || q.dropped != 2 ||
+		q.heldBytes != 2096 || q.Head != 0 || q.Arrived != 0 || q.leftBytes != 0 ||
+		from.bytes != 2096 || u.pausedPS != 80_000 {
+		t.Errorf("after 80 ns: %d packets, %d dropped, %d bytes are held, %+v", len(q.Buf), p.dropped,
+			q.heldBytes, u)
+	}
+	u.toggles = append(u.toggles, calendar.Toggle{AtPS: 90_000, Pause: true})
+	d.pfc.changePauses(p, 90_000)
+	if u.paused || !u.asked {
+		t.Errorf("a pause that is ignored: %+v", u)
+	}
+	d.pfc.changePauses(p, 151_000)
+	if !u.paused || u.ignores || u.sincePS != 151_000 || u.lookPS != 191_000 {
+		t.Errorf("after 70 ns: %+v", u)
+	}
+}
+
+// Settings at their limits are simulated, and those beyond are refused.
+func TestLimitsOfPFC(t *testing.T) {
+	pfc := BufferParams{SwitchBytes: 10_000, Alpha: 1, PFC: true}
+	for _, c := range []struct {
+		change func(b *BufferParams)
+		want   string
+	}{
+		{func(*BufferParams) {}, ""},
+		{func(b *BufferParams) { b.XOFFBytes = 10_000 }, ""},
+		{func(b *BufferParams) { b.XOFFBytes = 10_001 }, "xoff is 10001"},
+		{func(b *BufferParams) { b.XOFFBytes = -1 }, "xoff is -1"},
+		{func(b *BufferParams) { b.HeadroomBytes = 1048 }, ""},
+		{func(b *BufferParams) { b.HeadroomBytes = 1047 }, "headroom is 1047"},
+		{func(b *BufferParams) { b.HeadroomBytes = 1 }, "headroom is 1 "},
+		{func(b *BufferParams) { b.HeadroomBytes = -1 }, "headroom is -1"},
+		{func(b *BufferParams) { b.HeadroomBytes = 10_000 }, ""},
+		{func(b *BufferParams) { b.HeadroomBytes = 10_001 }, "headroom is 10001"},
+		{func(b *BufferParams) { b.WatchdogNS = 1 }, ""},
+		{func(b *BufferParams) { b.WatchdogNS = 1; b.RestoreNS = 1 }, ""},
+		{func(b *BufferParams) { b.WatchdogNS = -1 }, "watchdog is -1"},
+		{func(b *BufferParams) { b.WatchdogNS = 1; b.RestoreNS = -1 }, "restore -1"},
+		{func(b *BufferParams) { b.RestoreNS = 1 }, "watchdog is 0 ns, restore 1"},
+		{func(b *BufferParams) { b.PFC = false; b.WatchdogNS = 1 }, "watchdog is 1 ns"},
+		{func(b *BufferParams) { b.PFC = false; b.HeadroomBytes = 1048 }, "pfc is false"},
+		{func(b *BufferParams) { b.PFC = false; b.XOFFBytes = 1 }, "pfc is false, and xoff is 1"},
+	} {
+		b := pfc
+		c.change(&b)
+		err := b.checkPFC(1048)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", b, err, c.want)
+		}
+	}
+}
+
+// The default headroom has room for what is sent at 10 Gbps in a round trip of 2 µs and a frame of 51.2 ns,
+// 2,564 bytes, and for three packets. A stated one belongs to the slowest link of a host. Faster links have
+// more in proportion, and larger thresholds.
+func TestHeadroomOfALink(t *testing.T) {
+	e := twoSwitches(Link{0, 0, 40e9, 1000})
+	b := BufferParams{SwitchBytes: 1 << 20, Alpha: 0.5, PFC: true}
+	n := newExampleNetwork(t, &e, b, 1)
+	tenGbps := n.Headroom(e.links[0])
+	if tenGbps != 2564+1+3*1048 {
+		t.Errorf("%d bytes", tenGbps)
+	}
+	// 6 µs and 51.2 ns: 7,564 bytes. 2 µs and 12.8 ns at 40 Gbps: 10,064 bytes.
+	for link, want := range map[int]int64{3: 7564 + 1 + 3*1048, 4: 10_064 + 1 + 3*1048} {
+		got := n.pausers[link^1].headroom
+		if got != want || n.pausers[link].reserve != 4096 {
+			t.Errorf("link %d: %d bytes, want %d", link, got, want)
+		}
+	}
+	b.HeadroomBytes = 2000
+	n = newExampleNetwork(t, &e, b, 1)
+	for link, want := range map[int]pauser{1: {headroom: 2000, alpha: 0.5}, 5: {headroom: 8000, alpha: 2}} {
+		u := n.pausers[link]
+		if u.headroom != want.headroom || u.alpha != want.alpha {
+			t.Errorf("link %d: %+v, want %+v", link, u, want)
+		}
+	}
+	if n.slowestHostLink() != 10e9 || n.Headroom(e.links[4]) != 2000 {
+		t.Errorf("the slowest link of a host has %d bps", n.slowestHostLink())
+	}
+}
+
+// A buffer that has no room for the default headroom and a packet gives half of what the reserves leave to
+// headroom. It must have room for two packets beside the reserves. A stated headroom is not divided.
+func TestDivisionOfABuffer(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		buffer  int64
+		stated  int64
+		node    int32 // 2: the switch, 0: a host
+		share   float64
+		pool    int64
+		short   int
+		refused bool
+	}{
+		{"all of it", 8000 + 6000 + 1048, 0, 2, 1, 1048, 0, false},
+		{"a byte less", 8000 + 6000 + 1047, 0, 2, 3523.0 / 6000, 3524, 1, false},
+		{"the least", 8000 + 2096, 0, 2, 1048.0 / 6000, 1048, 1, false},
+		{"less than the least", 8000 + 2095, 0, 2, 1, -3905, 0, true},
+		{"stated, all of it", 8000 + 6000 + 1048, 3000, 2, 1, 1048, 0, false},
+		{"stated, a byte less", 8000 + 6000 + 1047, 3000, 2, 1, 1047, 0, true},
+		{"a host", 8000, 0, 0, 1, -6000, 0, false},
+		{"a host that has to divide", 8000 + 2096, 0, 0, 1048.0 / 6000, 1048, 0, false},
+	} {
+		n := &Network{rules: rules{fullBytes: 1048}, host: []bool{true, true, false}}
+		n.buffers = make([]buffer, 3)
+		n.buffer = BufferParams{SwitchBytes: c.buffer, HeadroomBytes: c.stated, PFC: true}
+		share, err := n.divide(c.node, 8000, 6000)
+		if share != c.share || n.buffers[c.node].poolBytes != c.pool || len(n.shortfalls) != c.short ||
+			(err != nil) != c.refused {
+			t.Errorf("%s: share %v, pool %d, %v, %v", c.name, share, n.buffers[c.node].poolBytes, n.shortfalls, err)
+		}
+		if c.short == 1 && n.shortfalls[0] != (Shortfall{2, c.share, 8000 + 6000 + 1048}) {
+			t.Errorf("%s: %+v", c.name, n.shortfalls)
+		}
+	}
+}
+
+// The bytes that are always free of pauses and drops are one less than the least threshold of a queue: a
+// fixed one, or the share of a lone queue.
+func TestBytesWithoutPauses(t *testing.T) {
+	for _, c := range []struct {
+		xoff, pool int64
+		alpha      float64 // of dynamic thresholds; 0: none
+		node       int
+		free       int64
+		refused    bool
+	}{
+		{0, 9000, 0.5, 2, 2999, false}, {0, 9000, 1, 2, 4499, false}, {5000, 9000, 0, 2, 4999, false},
+		{9000, 9000, 0, 2, 8999, false}, {9001, 9000, 0, 2, 0, true}, {9001, 9000, 0, 0, 8999, false},
+		{2000, 9000, 0.5, 2, 1999, false}, {4000, 9000, 0.5, 2, 2999, false},
+	} {
+		n := &Network{rules: rules{fullBytes: 1048}, host: []bool{true, true, false}}
+		n.buffers = make([]buffer, 3)
+		n.buffer.XOFFBytes = c.xoff
+		n.buffers[c.node].poolBytes = c.pool
+		err := n.initPool(c.node, c.alpha)
+		if (err != nil) != c.refused || n.buffers[c.node].freeBytes != c.free {
+			t.Errorf("%+v: %d bytes, %v", c, n.buffers[c.node].freeBytes, err)
+		}
+	}
+	var needs pfcNeeds
+	for _, u := range []pauser{{reserve: 1, headroom: 10, alpha: 3}, {reserve: 2, headroom: 20, alpha: 2},
+		{reserve: 4, headroom: 40, alpha: 5}} {
+		needs.add(&u, true)
+	}
+	needs.add(&pauser{reserve: 8, headroom: 80, alpha: 1}, false)
+	if needs != (pfcNeeds{15, 150, 2}) {
+		t.Errorf("%+v", needs)
 	}
 }
