@@ -3,8 +3,6 @@ package ingest
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,10 +19,10 @@ const valueKey = "value"
 // value. A path has the keys from the outermost list to the innermost. The first path that leads to a leaf
 // applies to a file. The file is one object, one list, or JSON lines. Its objects contain the outermost list
 // or are elements of it. Scalars that follow the outermost list in its object are not read.
-func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWriter) error {
+func eachLeaf(paths [][]string, r *bufio.Reader, w *lineWriter) error {
 	first, err := firstByte(r)
 	if err != nil {
-		return ctx.Err()
+		return err
 	}
 	bounded := &elementReader{r: r, left: maxElement}
 	d := json.NewDecoder(bounded)
@@ -32,22 +30,20 @@ func eachLeaf(ctx context.Context, paths [][]string, r *bufio.Reader, w *lineWri
 	l := leaves{paths: paths, w: w}
 	if first == '[' {
 		if _, err = d.Token(); err == nil {
-			err = l.list(ctx, d, bounded)
+			err = l.list(d, bounded)
 		}
 		_, after := d.Token()
 		if err == nil && !errors.Is(after, io.EOF) {
 			err = fmt.Errorf("the file continues after the JSON list, from byte %d", d.InputOffset())
 		}
-		return cmp.Or(err, ctx.Err())
+		return err
 	}
-	for err == nil && ctx.Err() == nil {
+	for err == nil {
 		bounded.left = maxElement
-		if err = l.object(ctx, d, bounded); errors.Is(err, io.EOF) {
-			return ctx.Err()
-		}
+		err = l.object(d, bounded)
 	}
-	if err == nil {
-		err = ctx.Err()
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
 	return err
 }
@@ -59,7 +55,7 @@ type leaves struct {
 }
 
 // list adds the elements of a list whose beginning has been read, and reads its end.
-func (l *leaves) list(ctx context.Context, d *json.Decoder, bounded *elementReader) error {
+func (l *leaves) list(d *json.Decoder, bounded *elementReader) error {
 	for n := 1; d.More(); n++ {
 		bounded.left = maxElement
 		var element map[string]any
@@ -68,9 +64,6 @@ func (l *leaves) list(ctx context.Context, d *json.Decoder, bounded *elementRead
 		}
 		if err := l.element(element); err != nil {
 			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 	}
 	_, err := d.Token()
@@ -82,7 +75,7 @@ func (l *leaves) list(ctx context.Context, d *json.Decoder, bounded *elementRead
 
 // object reads one object, which contains the outermost list or is an element of it. The error is io.EOF at
 // the end.
-func (l *leaves) object(ctx context.Context, d *json.Decoder, bounded *elementReader) error {
+func (l *leaves) object(d *json.Decoder, bounded *elementReader) error {
 	token, err := d.Token()
 	if err != nil {
 		return err
@@ -107,7 +100,7 @@ func (l *leaves) object(ctx context.Context, d *json.Decoder, bounded *elementRe
 			}
 			contains = true
 			l.around = scalars(element)
-			if err := l.list(ctx, d, bounded); err != nil {
+			if err := l.list(d, bounded); err != nil {
 				return err
 			}
 			l.around = nil

@@ -196,12 +196,12 @@ func (j *regularRejects) open() (*rejectReader, error) {
 }
 
 // next returns the next reject, or nil at the end. It is valid until the call after skip.
-func (r *rejectReader) next() (*textLine, error) {
+func (r *rejectReader) next(ctx context.Context) (*textLine, error) {
 	if r.at < len(r.buffer) {
 		return &r.buffer[r.at], nil
 	}
-	if r.rows == nil {
-		return nil, nil
+	if r.rows == nil || ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	r.buffer = slices.Grow(r.buffer[:0], batchRows)[:batchRows]
 	r.at = 0
@@ -290,8 +290,8 @@ func (m *rejectsMerge) addStaged(ctx context.Context, batch arrow.Record) error 
 
 // addRegular adds the regular rejects before a row.
 func (m *rejectsMerge) addRegular(ctx context.Context, before int64) error {
-	for n := 0; ; n++ {
-		line, err := m.rejects.next()
+	for {
+		line, err := m.rejects.next(ctx)
 		if err != nil || line == nil || line.Row >= before {
 			return err
 		}
@@ -300,9 +300,6 @@ func (m *rejectsMerge) addRegular(ctx context.Context, before int64) error {
 			return err
 		}
 		m.rejects.skip()
-		if n%65_536 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
 }
 

@@ -3,6 +3,7 @@ package ingest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -281,7 +282,7 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 	}
 	defer func() { _ = content.Close() }() // read only
 	hash := xxh3.New()
-	in := io.TeeReader(content, hash)
+	in := io.TeeReader(untilDone{ctx, content}, hash)
 	f, err := os.Create(out)
 	if err != nil {
 		return text, err
@@ -291,12 +292,12 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 	r := &lineReader{r: bufio.NewReaderSize(in, 1<<20)}
 	switch {
 	case m.each != nil:
-		err = eachLeaf(ctx, m.each, r.r, w)
+		err = eachLeaf(m.each, r.r, w)
 	case m.reads == "json":
-		err = objects{w, work.regular}.read(ctx, r)
+		err = objects{w, work.regular}.read(r)
 	default:
 		p := lineParser{m: m, limit: -1, split: words, separator: ' ', regular: work.regular}
-		err = p.read(ctx, r, w)
+		err = p.read(r, w)
 		text.layouts = p.layouts
 		text.openEnd = r.openEnd
 	}
@@ -308,7 +309,20 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 	}
 	text.rows = w.staged
 	text.xxh3 = hash.Sum64()
-	return text, errors.Join(err, w.w.Close())
+	return text, cmp.Or(ctx.Err(), errors.Join(err, w.w.Close()))
+}
+
+// An untilDone reads until its context is done.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
 }
 
 // A lineParser reads the lines of a text of fields.
@@ -331,7 +345,7 @@ type lineParser struct {
 const maxLayouts = 256
 
 // read adds the rows of a text. A first line with the number of rows limits them.
-func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) error {
+func (p *lineParser) read(r *lineReader, w *lineWriter) error {
 	p.widths = p.m.widths
 	if p.widths == nil {
 		p.widths = []int{len(p.m.names)}
@@ -356,9 +370,6 @@ func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) err
 			return err
 		}
 		if taken {
-			if w.n%65_536 == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
 			continue
 		}
 		p.ended = p.ended || p.m.end != "" && string(line) == p.m.end
@@ -380,9 +391,6 @@ func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) err
 		if err := w.add(line, p.layout, broken); err != nil {
 			return err
 		}
-		if w.n%65_536 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
 	switch {
 	case r.err != nil:
@@ -390,7 +398,7 @@ func (p *lineParser) read(ctx context.Context, r *lineReader, w *lineWriter) err
 	case p.limit > w.n:
 		return fmt.Errorf("is cut short: the first line says %d rows, there are %d", p.limit, w.n)
 	}
-	return ctx.Err()
+	return nil
 }
 
 // addRegular adds a line as a regular row, and reports whether it is one.
@@ -661,14 +669,14 @@ func (o objects) add(line []byte, broken string) error {
 }
 
 // read adds the objects of a file.
-func (o objects) read(ctx context.Context, lines *lineReader) error {
+func (o objects) read(lines *lineReader) error {
 	w := o.w
 	first, err := firstByte(lines.r)
 	if err != nil {
-		return ctx.Err()
+		return err
 	}
 	if first != '[' {
-		return o.readLines(ctx, lines)
+		return o.readLines(lines)
 	}
 	bounded := &elementReader{r: lines.r, left: maxElement}
 	d := json.NewDecoder(bounded)
@@ -689,9 +697,6 @@ func (o objects) read(ctx context.Context, lines *lineReader) error {
 		if err := o.add(b.Bytes(), ""); err != nil {
 			return err
 		}
-		if w.n%65_536 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
 	if _, err := d.Token(); err != nil {
 		return fmt.Errorf("the JSON list is cut short after element %d: %w", w.n, err)
@@ -699,16 +704,19 @@ func (o objects) read(ctx context.Context, lines *lineReader) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("the file continues after the JSON list, from byte %d", d.InputOffset())
 	}
-	return ctx.Err()
+	return nil
 }
 
 // firstByte returns the first byte that is not white space or part of a byte order mark, without consuming
-// it.
+// it. It returns 0 at the end.
 func firstByte(r *bufio.Reader) (byte, error) {
 	for {
 		b, err := r.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return 0, nil
+		}
 		if err != nil {
-			return 0, err
+			return 0, fmt.Errorf("damaged: %w", err)
 		}
 		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) && b != 0xef && b != 0xbb && b != 0xbf {
 			return b, r.UnreadByte()
@@ -717,7 +725,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 }
 
 // readLines adds the lines of a text.
-func (o objects) readLines(ctx context.Context, r *lineReader) error {
+func (o objects) readLines(r *lineReader) error {
 	for r.next() {
 		line := bytes.TrimSpace(r.line)
 		broken := ""
@@ -730,14 +738,11 @@ func (o objects) readLines(ctx context.Context, r *lineReader) error {
 		if err := o.add(line, broken); err != nil {
 			return err
 		}
-		if o.w.n%65_536 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
 	if r.err != nil {
 		return fmt.Errorf("line %d: damaged: %w", r.number, r.err)
 	}
-	return ctx.Err()
+	return nil
 }
 
 // An elementReader returns an error when the given number of bytes has been read. A JSON decoder keeps a
