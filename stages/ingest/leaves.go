@@ -60,7 +60,7 @@ func (l *leaves) list(d *json.Decoder, bounded *elementReader) error {
 		bounded.left = maxElement
 		var element map[string]any
 		if err := d.Decode(&element); err != nil {
-			return fmt.Errorf("element %d of the list, byte %d: %w", n, d.InputOffset(), err)
+			return fmt.Errorf("element %d of the list, %w", n, cutShort(d, err))
 		}
 		if err := l.element(element); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (l *leaves) list(d *json.Decoder, bounded *elementReader) error {
 	}
 	_, err := d.Token()
 	if err != nil {
-		err = fmt.Errorf("the list is cut short, byte %d: %w", d.InputOffset(), err)
+		err = fmt.Errorf("the list is cut short: %w", cutShort(d, err))
 	}
 	return err
 }
@@ -134,6 +134,7 @@ func scalars(object map[string]any) map[string]any {
 	return found
 }
 
+// cutShort adds the place to an error within an object or a list, in which an end is unexpected.
 func cutShort(d *json.Decoder, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -141,8 +142,11 @@ func cutShort(d *json.Decoder, err error) error {
 	return fmt.Errorf("byte %d: %w", d.InputOffset(), err)
 }
 
-// element adds the leaves below an element of the outermost list.
+// element adds the leaves below an element of the outermost list. An element that is null has none.
 func (l *leaves) element(element map[string]any) error {
+	if element == nil {
+		return nil
+	}
 	for _, path := range l.paths {
 		before := l.w.n
 		if err := l.below(element, path[1:], l.around); err != nil || l.w.n > before {
