@@ -497,3 +497,41 @@ func TestLargestFlow(t *testing.T) {
 		}
 	}
 }
+
+// A link is at most a minute long, and a flow starts 13 days after the first at the latest: half of the time
+// that the clock has.
+func TestLimitsOfTime(t *testing.T) {
+	for delayNS, want := range map[int64]string{
+		1: "", 60_000_000_000: "", 60_000_000_001: "must be at most a minute", 0: "must be at least 1",
+	} {
+		links := []Link{{0, 1, 10e9, delayNS}, {1, 0, 10e9, delayNS}}
+		_, err := New(simkernel.DefaultParams(), BufferParams{}, links, []bool{true, true}, nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("a delay of %d ns: %v, want %q", delayNS, err, want)
+		}
+	}
+	if int64(MaxNS)/86_400_000_000_000 != 13 {
+		t.Errorf("the latest start is %d ns", int64(MaxNS))
+	}
+}
+
+// Flows that are left are those in slots that are not free. A flow whose packets have all arrived, but not
+// its last ACK, has a byte left.
+func TestFlowsThatAreLeft(t *testing.T) {
+	n := &Network{layout: layout{domains: make([]domain, 2)}}
+	n.domains[0].pool.slots = []int32{2}
+	n.domains[1].pool.slots = []int32{0, 4}
+	n.flows.senders = make([]sender, 5)
+	for slot := range int64(5) {
+		n.flows.info = append(n.flows.info, flowInfo{row: 10 + slot, tag: int32(20 + slot), idealNS: 30 + slot})
+	}
+	n.flows.senders[1] = sender{sizeBytes: 900, ackedBytes: 400}
+	n.flows.senders[3] = sender{sizeBytes: 900, ackedBytes: 900}
+	var got [][4]int64
+	n.Left(func(row int64, tag int32, idealNS, bytes int64) {
+		got = append(got, [4]int64{row, int64(tag), idealNS, bytes})
+	})
+	if !slices.Equal(got, [][4]int64{{11, 21, 31, 500}, {13, 23, 33, 1}}) {
+		t.Errorf("%v", got)
+	}
+}

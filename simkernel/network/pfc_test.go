@@ -423,6 +423,9 @@ func TestPFCClos(t *testing.T) {
 // By default a link may use an eighth of the free space, and one that is four times as fast as those of hosts
 // a half, as in the HPCC simulator.
 func TestDefaultThresholdsOfPauses(t *testing.T) {
+	if DefaultAlpha != 1 || DefaultPFCAlpha != 0.125 || DefaultWatchdogNS != 200_000_000 {
+		t.Error("the defaults are not those of switches for lossy traffic, of the HPCC simulator and of SONiC")
+	}
 	e := netExample{params: simkernel.DefaultParams(), hosts: []bool{true, false, false}}
 	e.links = []Link{{0, 1, 10e9, 1000}, {1, 0, 10e9, 1000}, {1, 2, 40e9, 1000}, {2, 1, 40e9, 1000}}
 	n := newExampleNetwork(t, &e, BufferParams{SwitchBytes: 1e6, Alpha: DefaultPFCAlpha, PFC: true}, 1)

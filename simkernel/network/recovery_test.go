@@ -246,3 +246,107 @@ func TestNumbersOfAttempts(t *testing.T) {
 		}
 	}
 }
+
+// Of the timers of a NIC, those of flows that have ended are removed. A timer whose deadline has moved is set
+// to it, once it has expired. The next one is then the first.
+func TestNextTimerOfANIC(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		f      recoveryFlow
+		row    int64 // of the flow in the slot; that of the timer is 7
+		nowPS  int64
+		want   int64
+		timers int
+	}{
+		{"it expires", recoveryFlow{deadlinePS: 100}, 7, 100, 100, 2},
+		{"it is later", recoveryFlow{deadlinePS: 100}, 7, 50, 100, 2},
+		{"the deadline has moved", recoveryFlow{deadlinePS: 150}, 7, 100, 150, 2},
+		{"the deadline has moved far", recoveryFlow{deadlinePS: 900}, 7, 100, 200, 2},
+		{"the deadline has moved, and is later", recoveryFlow{deadlinePS: 150}, 7, 99, 100, 2},
+		{"the flow has ended", recoveryFlow{deadlinePS: 100, done: true}, 7, 100, 200, 1},
+		{"another flow is in its slot", recoveryFlow{deadlinePS: 100}, 8, 100, 200, 1},
+	} {
+		n, d := lossy(t, simkernel.DCTCP, 5)
+		n.recovery.flows[0] = c.f
+		n.recovery.flows[1].deadlinePS = 200
+		n.flows.info[0].row = c.row
+		n.flows.info[1].row = 9
+		nic := &nic{}
+		nic.timers.Push(timer{100, 7, 0})
+		nic.timers.Push(timer{200, 9, 1})
+		got := d.recovery.nextTimer(nic, c.nowPS)
+		if got != c.want || len(nic.timers) != c.timers {
+			t.Errorf("%s: at %d, %d timers", c.name, got, len(nic.timers))
+		}
+	}
+	_, d := lossy(t, simkernel.DCTCP, 5)
+	if d.recovery.nextTimer(&nic{}, 0) != never {
+		t.Error("a NIC without timers has a next one")
+	}
+}
+
+// After a timeout, a sender goes back to the first packet that is not acknowledged, in another attempt, and
+// its next timeout is doubled. If nothing is in flight, the next packet sets the timer. All packets that TCP
+// has handed to its NIC count as lost.
+func TestTimeoutsByHand(t *testing.T) {
+	for _, c := range []struct {
+		kind    simkernel.Transport
+		next    int64
+		backoff uint8
+		want    recoveryFlow // some of its fields
+		counts  int64
+	}{
+		{simkernel.DCTCP, 5, 0, recoveryFlow{next: 2, attempt: 1, backoff: 1, deadlinePS: 1000 + 2*70_000}, 1},
+		{simkernel.DCTCP, 5, 9, recoveryFlow{next: 2, attempt: 1, backoff: 10, deadlinePS: 1000 + 1024*70_000}, 1},
+		{simkernel.DCTCP, 5, 10, recoveryFlow{next: 2, attempt: 1, backoff: 10, deadlinePS: 1000 + 1024*70_000}, 1},
+		{simkernel.DCTCP, 2, 0, recoveryFlow{next: 2}, 0},
+		{simkernel.CUBIC, 5, 0, recoveryFlow{next: 2, attempt: 1, backoff: 1, deadlinePS: 1000 + 2*70_000,
+			lostTo: 5, sentAgain: 3}, 1},
+	} {
+		n, d := lossy(t, c.kind, 9)
+		f := &n.recovery.flows[0]
+		s := &n.flows.senders[0]
+		nic := &d.nics[n.portOf[0]-d.first]
+		s.place = nic.Add(0, 0)
+		f.timeoutPS = 70_000
+		f.una = 2
+		f.acked.AddThrough(1)
+		f.maxSent = c.next
+		f.backoff = c.backoff
+		f.timerSet = true
+		s.setNext(&n.params, f, c.next)
+		if d.tcp != nil {
+			s.external.handedTo = 5
+		}
+		nic.timers.Push(timer{1000, 0, 0})
+		d.recovery.timeout(nic)
+		want := c.want
+		if f.next != want.next || f.attempt != want.attempt || f.backoff != want.backoff ||
+			f.deadlinePS != want.deadlinePS || f.lostTo != want.lostTo || f.sentAgain != want.sentAgain ||
+			f.timerSet != (c.counts > 0) || d.journal.losses.Timeouts != c.counts ||
+			int64(f.plb.label) != c.counts {
+			t.Errorf("%v, next %d: %+v", c.kind, c.next, f)
+		}
+	}
+}
+
+// A sender storms once it has retransmitted each packet more than 20 times.
+func TestSendersThatStorm(t *testing.T) {
+	for resent, want := range map[int64]int64{79: 0, 80: 1} {
+		n, d := lossy(t, simkernel.DCTCP, 9)
+		f := &n.recovery.flows[0]
+		f.maxSent = 4
+		f.next = 3
+		f.attempt = 5
+		f.resent = resent
+		attempt := d.recovery.onSend(0, 600)
+		l := d.journal.losses
+		if attempt != 5 || d.journal.storming != want || f.resent != resent+1 || l.Sent != 1 || l.Again != 1 ||
+			f.next != 4 || f.sentAgain != 4 || f.inNetwork != 1 {
+			t.Errorf("after %d: attempt %d, %d storm, %+v", resent, attempt, d.journal.storming, f)
+		}
+		if d.recovery.onSend(0, 700) != 0 || f.maxSent != 5 || d.journal.losses.Again != 1 {
+			t.Errorf("a new packet: %+v", f)
+		}
+	}
+}

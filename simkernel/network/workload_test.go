@@ -116,19 +116,23 @@ func TestLimitsOfRows(t *testing.T) {
 	}
 }
 
-// A path has 250 links at most.
+// A path has 250 links at most. A packet that crosses as many takes its ideal time.
 func TestLongestPath(t *testing.T) {
-	n := &Network{host: make([]bool, 252)}
+	e := netExample{params: simkernel.DefaultParams(), hosts: make([]bool, 252)}
 	var path []int32
 	for v := range int32(251) {
-		n.links = append(n.links, Link{v, v + 1, 10e9, 1000}, Link{v + 1, v, 10e9, 1000})
+		e.links = append(e.links, Link{v, v + 1, 10e9, 1000}, Link{v + 1, v, 10e9, 1000})
 		path = append(path, 2*v)
 	}
-	n.host[0] = true
-	n.host[250] = true
-	if err := n.checkPath(path[:250]); err != nil {
-		t.Error(err)
+	e.hosts[0] = true
+	e.hosts[250] = true
+	e.flows = Flows{SizeBytes: []int64{1000}, StartNS: []int64{0}, PathEnds: []int32{250}, PathLinks: path[:250]}
+	_, r := runIn(t, &e, BufferParams{}, nil, 1, 1)
+	const wantNS = 250 * (838_400 + 1_000_000) / 1000
+	if r.FCTNS[0] != wantNS || r.IdealNS[0] != wantNS {
+		t.Errorf("FCT %d ns, ideal %d, want %d", r.FCTNS[0], r.IdealNS[0], wantNS)
 	}
+	n := newExampleNetwork(t, &e, BufferParams{}, 1)
 	n.host[250] = false
 	n.host[251] = true
 	err := n.checkPath(path)
