@@ -402,3 +402,72 @@ func (n *Network) storms() (count int64) {
 	}
 	return count
 }
+
+// The order of classes, by hand. Of the classes without a weight, the last one precedes. Then a class with
+// weight 1 sends one full packet, and one with weight 2 sends two. A class that is not ready passes, and one
+// of which nothing waits gives its rest away.
+func TestOrderOfClasses(t *testing.T) {
+	e := star(2)
+	n := newExampleNetwork(t, &e, BufferParams{}, 1)
+	if err := n.Classify([]Class{{Weight: 1}, {}, {Weight: 2}, {}}); err != nil {
+		t.Fatal(err)
+	}
+	if n.strict != 0b1010 || n.quantum != [MaxClasses]int64{1048, 0, 2096} {
+		t.Errorf("classes %b without a weight, quanta %v", n.strict, n.quantum)
+	}
+	var c portClasses
+	full := [MaxClasses]int64{1048, 1048, 1048, 1048}
+	half := [MaxClasses]int64{524, 1048, 524, 1048}
+	for i, x := range []struct {
+		ready   uint32
+		bytes   *[MaxClasses]int64
+		want    int
+		emptied bool
+	}{
+		{0b1111, &full, 3, false}, {0b0111, &full, 1, false},
+		{0b0101, &full, 0, false}, {0b0101, &full, 2, false}, {0b0101, &full, 2, false}, {0b0101, &full, 0, false},
+		{0b0101, &half, 2, false}, {0b0101, &half, 2, false}, {0b0101, &half, 2, false}, {0b0101, &half, 2, false},
+		{0b0101, &half, 0, false}, {0b0101, &half, 0, true}, // its second half is the last
+		{0b0101, &full, 2, true}, // its rest is given away
+		{0b0001, &full, 0, false}, {0b0001, &full, 0, false}, {0b0100, &half, 2, false},
+	} {
+		got := n.pick(&c, x.ready, x.bytes)
+		if got != x.want {
+			t.Errorf("packet %d is of class %d, want %d", i, got, x.want)
+		}
+		if x.emptied {
+			n.emptied(&c, got)
+			if c.deficit[got] != 0 || c.granted || c.turn != (got+1)%4 {
+				t.Errorf("after packet %d: %+v", i, c)
+			}
+		}
+	}
+	before := c
+	n.emptied(&c, 0) // it is not its turn
+	if c.turn != before.turn || c.granted != before.granted || c.deficit[0] != 0 {
+		t.Errorf("%+v, before %+v", c, before)
+	}
+}
+
+// Thresholds of a class are bytes for each Gbps of a link. Without them, a class has those of the transport.
+// A class without a share of the buffer has that of the switch, or the common one of lossy traffic with PFC.
+func TestThresholdsOfClasses(t *testing.T) {
+	e := star(2)
+	e.params.MarkBytesPerGbps = 3000
+	b := BufferParams{SwitchBytes: 1 << 20, Alpha: 0.25, PFC: true}
+	n := newExampleNetwork(t, &e, b, 1)
+	err := n.Classify([]Class{{MarkPerGbps: 500}, {}, {Alpha: 3}, {Lossy: true}, {Lossy: true, Alpha: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := n.rulesOf(Link{0, 1, 40e9, 1000})
+	if rules[0].MinBytes != 20_000 || rules[1].MinBytes != 120_000 {
+		t.Errorf("marks from %d and %d bytes on", rules[0].MinBytes, rules[1].MinBytes)
+	}
+	for i, want := range []float64{0.25, 0.25, 3, 1, 5} {
+		got := n.alphaOf(&n.classes[i])
+		if got != want {
+			t.Errorf("class %d: alpha %v, want %v", i, got, want)
+		}
+	}
+}

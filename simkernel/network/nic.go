@@ -364,7 +364,7 @@ func (c *nic) look(d *domain, p *port, sawPS int64) (nextPS int64) {
 	if len(c.ticks) == 0 {
 		return never
 	}
-	fromPS := max(sawPS+1, c.ticks[0].atPS)
+	fromPS := c.ticks[0].atPS
 	if p.freePS >= fromPS {
 		return p.freePS
 	}

@@ -3,10 +3,12 @@ package network
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/network/calendar"
 )
 
 // twoHosts is a flow of the given number of packets from one host over a switch to another. Both links have
@@ -165,5 +167,84 @@ func TestClockedDependencies(t *testing.T) {
 		if row > 1 && r.StartNS[i] != end[row-2]+500 {
 			t.Errorf("flow %d starts at %d ns, flow %d ended at %d", row, r.StartNS[i], row-2, end[row-2])
 		}
+	}
+}
+
+// A receiver of TCP acknowledges every second packet in order, and others at once: the first and the last of
+// a flow, packets out of order, those that fill a gap, and duplicates. A delayed ACK is sent with the next
+// one. If their marks differ, both are sent. Bits are worked out by hand.
+func TestAnswersOfAClockedReceiver(t *testing.T) {
+	const delayPS = 40_000_000
+	const through = calendar.FlagAck | calendar.FlagThrough
+	const both = through | calendar.FlagNack
+	n, d := lossy(t, simkernel.CUBIC, 99)
+	n.params.TCP.DelayedAckNS = delayPS / 1000
+	var acks calendar.Fifo
+	c := &nic{}
+	type sent struct {
+		number uint32
+		flags  uint32
+		atPS   int64
+	}
+	for _, x := range []struct {
+		name   string
+		number uint32
+		flags  uint32
+		atPS   int64
+		sent   []sent // ACKs
+		waits  int    // delayed ACKs
+	}{
+		{"the first", 0, 0, 10, []sent{{0, through, 10}}, 0},
+		{"the second", 1, 0, 20, nil, 1},
+		{"the third", 2, 0, 30, []sent{{2, both, 30}}, 0},
+		{"out of order", 4, 0, 40, []sent{{4, calendar.FlagAck, 40}}, 0},
+		{"a packet that fills a gap", 3, 0, 50, []sent{{4, through, 50}}, 0},
+		{"a duplicate", 1, 0, 60, []sent{{4, through, 60}}, 0},
+		{"in order again", 5, 0, 70, nil, 1},
+		{"with a mark", 6, calendar.FlagMarked, 80, []sent{{5, through, 80}}, 1},
+		{"with another one", 7, calendar.FlagMarked, 90, []sent{{7, both | calendar.FlagMarked, 90}}, 0},
+		{"before its ACK is due", 8, 0, 100, nil, 1},
+		{"when it is due", 9, 0, 100 + delayPS, []sent{{8, through, 100 + delayPS}}, 1},
+		{"the last", 10, calendar.FlagLast, 200 + delayPS, []sent{{10, both, 200 + delayPS}}, 0},
+	} {
+		before := len(acks.Buf)
+		it := &calendar.Item{AtPS: x.atPS, Hop: 2, Bits: x.number<<n.numberShift | x.flags}
+		d.tcp.receiveClocked(c, it, &acks)
+		var got []sent
+		for _, it := range acks.Buf[before:] {
+			got = append(got, sent{it.Bits >> n.numberShift, it.Bits & (1<<n.numberShift - 1), it.AtPS})
+		}
+		if !slices.Equal(got, x.sent) || len(c.delayed) != x.waits {
+			t.Errorf("%s: %+v, %d are delayed, want %+v, %d", x.name, got, len(c.delayed), x.sent, x.waits)
+		}
+	}
+	want := Losses{Delivered: 11, Discarded: 1}
+	if d.journal.losses != want || len(d.journal.gone) != 3 {
+		t.Errorf("%+v, %d ACKs are not sent", d.journal.losses, len(d.journal.gone))
+	}
+}
+
+// Packets count as in the network if they are not lost, and if they were retransmitted (RFC 6675, SetPipe).
+// Of packets 2 to 9, without 3 and 6, packets 5, 7, 8 and 9 are not lost, and packet 2 was retransmitted.
+func TestPacketsInThePipe(t *testing.T) {
+	s := &sender{external: &externalSender{handedTo: 10}}
+	f := &recoveryFlow{lostTo: 5, sentAgain: 4}
+	f.acked.AddThrough(1)
+	f.acked.Add(3)
+	f.acked.Add(6)
+	for _, c := range []struct{ lostTo, sentAgain, want int64 }{
+		{5, 4, 5}, {5, 0, 4}, {0, 0, 6}, {10, 10, 6}, {6, 3, 4}, {10, 0, 0},
+	} {
+		f.lostTo = c.lostTo
+		f.sentAgain = c.sentAgain
+		got := s.pipe(f)
+		if got != c.want {
+			t.Errorf("%+v: %d packets", c, got)
+		}
+	}
+	f.receive(6)
+	f.receive(7)
+	if f.received != 1 {
+		t.Errorf("the receiver has %d more packets", f.received)
 	}
 }

@@ -348,6 +348,8 @@ var equivalents = []equivalent{
 	{"simkernel/network/recovery.go",
 		"if d.traits.Timers && s.sentBytes < sentBytes {", "<",
 		"a time that is noted twice is looked at once"},
+	{"simkernel/network/recovery.go", "if d.traits.Timers && s.sentBytes < sentBytes {", "&&",
+		"a time that is noted twice is looked at once"},
 	{"simkernel/network/tcp.go",
 		"for it.Bits&calendar.FlagThrough != 0 && f.acked.Base < number { // ACKs before this one may have been " +
 			"lost", "<",
