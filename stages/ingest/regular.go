@@ -101,7 +101,7 @@ var regularFormats = map[string]*regularFormat{
 			"sampling_rate": {"sampling_rate"},
 		},
 		start: []timeColumn{
-			{name: "start_ns", unitNS: 1}, {name: "start_s", unitNS: 1e9, resolutionNS: 1e6},
+			{name: "start_ns", unitNS: 1}, {name: "start_s", unitNS: 1e9},
 		},
 		end: []timeColumn{
 			{name: "end_ns", unitNS: 1}, {name: "end_s", unitNS: 1e9}, {name: "received_ns", unitNS: 1},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/daily"
+	"parsimon/schema/names"
 	"parsimon/stages/ingest/connections"
 	"parsimon/stages/rng"
 	"parsimon/stages/topology/topologytest"
@@ -449,5 +451,431 @@ func TestSplitRegularLooksAtEachByte(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// regularOf returns a reader of the regular rows of a format, which needs no database, and the rows that it
+// writes.
+func regularOf(t *testing.T, format string, o Options) (r *regularRows, records, rejects *rowsSink) {
+	t.Helper()
+	m, err := FormatMapping(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := topologytest.SmallNetwork(t)
+	o.TmpDir = t.TempDir()
+	o.MemoryBytes = 1 << 20
+	in := &Ingester{o: o, net: n, book: newAddressBook(n, nil)}
+	in.collector = connections.NewCollector(connections.Settings{Network: n, TmpDir: o.TmpDir})
+	records, rejects = &rowsSink{}, &rowsSink{}
+	r = in.newRegularRows(m, 7, FileTables{records, rejects})
+	r.out.collected = nil
+	r.dir = o.TmpDir
+	r.out.start()
+	t.Cleanup(func() {
+		err := errors.Join(r.out.finish(), r.hashes.Close(), r.rejects.close(), in.collector.Close())
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return r, records, rejects
+}
+
+// read reads the fields of a row. The header is empty for JSON.
+func (r *regularRows) read(t *testing.T, header, row string) bool {
+	t.Helper()
+	if r.objects != nil {
+		names := names.Of(r.m.columns, func(c mappingColumn) string { return c.name })
+		fields, ok := r.objects.Read([]byte(row))
+		r.fields = fields
+		return ok && r.setLayout(names, 0) == nil
+	}
+	r.separator = ','
+	if r.m.reads == "words" {
+		r.separator = ' '
+	}
+	columns := strings.Split(header, string(r.separator))
+	r.fields = splitRegular([]byte(row), r.separator, nil)
+	return r.setLayout(columns, 0) == nil && len(r.fields) == len(columns)
+}
+
+// The times of each format are in the units of its documentation. The resolution of a start is that of its
+// unit, or of the digits of its text. A missing end follows from the duration or from the reception.
+func TestTimesOfRegularRows(t *testing.T) {
+	const ipfix = "sourceIPv4Address,destinationIPv4Address,octetDeltaCount,flowStart"
+	flow := func(rest string) string { return `{"src_addr":"0","dst_addr":"1","bytes":900,` + rest + "}" }
+	dumped := func(rest string) string {
+		return `{"src4_addr":"0","dst4_addr":"1","in_bytes":900,"in_packets":3,` + rest + "}"
+	}
+	counted := func(rest string) string { return `{"ip_src":"0","ip_dst":"1","bytes":900,` + rest + "}" }
+	for i, c := range []struct{ format, header, row, want string }{ // want: start + resolution to end, reception
+		{"vpc", "srcaddr dstaddr bytes start end", "0 1 900 1769850000 1769850060",
+			"0.000000000+1000000000 to 60.000000000"},
+		{"csv", "src,dst,size_bytes,start_ns,end_ns", "0,1,9,1769850000000000007,1769850001000000009",
+			"0.000000007+0 to 1.000000009"},
+		{"csv", "src,dst,size_bytes,start_ns,end_ns", "0,1,9,1769850000000000007,", "0.000000007+0 to 0.000000007"},
+		{"jsonl", "",
+			`{"flow_id":5,"src":0,"dst":1,"size_bytes":9,"start_ns":1769850000000000007,"end_ns":1769850001000000009}`,
+			"0.000000007+0 to 1.000000009"},
+
+		{"ipfix", ipfix + "Nanoseconds,flowEndNanoseconds", "0,1,9,1769850000123456789,1769850001000000002",
+			"0.123456789+0 to 1.000000002"},
+		{"ipfix", ipfix + "Microseconds,flowEndMicroseconds", "0,1,9,1769850000123456,1769850001000002",
+			"0.123456000+1000 to 1.000002000"},
+		{"ipfix", ipfix + "Milliseconds,flowEndMilliseconds", "0,1,9,1769850000123,1769850001002",
+			"0.123000000+1000000 to 1.002000000"},
+		{"ipfix", ipfix + "Seconds,flowEndSeconds", "0,1,9,1769850000,1769850001",
+			"0.000000000+1000000000 to 1.000000000"},
+		{"ipfix", ipfix + "Milliseconds,flowDurationMilliseconds", "0,1,9,1769850000123,1500",
+			"0.123000000+1000000 to 1.623000000"},
+		{"ipfix", ipfix + "Milliseconds,flowDurationMilliseconds", "0,1,9,1769850000123,86400000",
+			"0.123000000+1000000 to 86400.123000000"},
+		{"ipfix", ipfix + "Milliseconds,flowDurationMilliseconds", "0,1,9,1769850000123,86400001", ""},
+		{"ipfix", ipfix + "Milliseconds,flowDurationMilliseconds", "0,1,9,1769850000123,",
+			"0.123000000+1000000 to 0.123000000"},
+		{"ipfix", ipfix + "Seconds,flowStartMilliseconds", "0,1,9,1769850005,1769850000123",
+			"0.123000000+1000000 to 0.123000000"},
+		{"ipfix", ipfix + "Seconds", "0,1,9,4611686018", "2841836018.000000000+1000000000 to 2841836018.000000000"},
+		{"ipfix", ipfix + "Seconds", "0,1,9,4611686019", ""},
+
+		{"nfdump", "ts,te,sa,da,ibyt,tr", "2026-01-31 09:00:00.25,2026-01-31 09:00:01.5,0,1,9,2026-01-31 09:00:02",
+			"0.250000000+10000000 to 1.500000000, 2.000000000"},
+		{"nfdump", "firstSeen,lastSeen,sa,da,ibyt", "1769850000250,1769850001500,0,1,9",
+			"0.250000000+1000000 to 1.500000000"},
+		{"nfdump", "firstSeen,lastSeen,sa,da,ibyt", "2026-01-31 09:00:00,2026-01-31 09:00:01.5,0,1,9",
+			"0.000000000+1000000000 to 1.500000000"},
+		{"nfdump", "ts,td,sa,da,ibyt", "2026-01-31 09:00:00,1.5,0,1,9", "0.000000000+1000000000 to 1.500000000"},
+		{"nfdump", "ts,duration,sa,da,ibyt", "2026-01-31 09:00:00,2,0,1,9",
+			"0.000000000+1000000000 to 2.000000000"},
+		{"nfdump", "firstSeen,duration,sa,da,ibyt", "1769850000250,2,0,1,9", ""},
+		{"nfdump", "ts,te,sa,da,ibyt", "1769850000,2026-01-31 09:00:01,0,1,9", ""},
+		{"nfdump", "ts,te,sa,da,ibyt", ",2026-01-31 09:00:01,0,1,9", ""},
+		{"nfdump", "ts,firstSeen,sa,da,ibyt", "2026-01-31 09:00:00,2026-01-31 09:00:00,0,1,9", ""},
+		{"nfdump_json", "",
+			dumped(`"first":"2026-01-31T09:00:00.250","last":"2026-01-31T09:00:01","received":"2026-01-31T09:00:03"`),
+			"0.250000000+1000000 to 1.000000000, 3.000000000"},
+
+		{"goflow2", "", flow(`"time_flow_start_ns":1769850000000000000,"time_flow_end_ns":1769850001000000002`),
+			"0.000000000+1000000000 to 1.000000002"},
+		{"goflow2", "", flow(`"time_flow_start_ns":1769850000000000010,"time_received_ns":1769850002000000003`),
+			"0.000000010+1000000 to 2.000000003, 2.000000003"},
+		{"goflow2", "", flow(`"TimeFlowStart":1769850000,"TimeFlowEnd":1769850001,"TimeReceived":1769850003`),
+			"0.000000000+1000000 to 1.000000000, 3.000000000"},
+		{"goflow2", "", flow(`"TimeFlowStart":1769850000,"TimeReceived":1769850003`),
+			"0.000000000+1000000 to 3.000000000, 3.000000000"},
+		{"goflow2", "",
+			flow(`"type":"SFLOW_5","time_flow_start_ns":1769850000000000000,"time_received_ns":1769850000000000000`),
+			"0.000000000+0 to 0.000000000, 0.000000000"},
+		{"goflow2", "", flow(`"type":"SFLOW_5","time_flow_start_ns":1769850000000000000,"TimeReceived":1769850000`),
+			"0.000000000+1000000000 to 0.000000000, 0.000000000"},
+
+		{"pmacct", "",
+			counted(`"timestamp_start":"1769850000","timestamp_end":"1769850001","stamp_updated":"1769850003"`),
+			"0.000000000+1000000000 to 1.000000000, 3.000000000"},
+		{"pmacct", "",
+			counted(`"timestamp_start":"2026-01-31 09:00:00.123456","timestamp_end":"2026-01-31 09:00:01"`),
+			"0.123456000+1000 to 1.000000000"},
+		{"pmacct", "", counted(`"stamp_inserted":"1769850000","stamp_updated":"2026-01-31 09:00:03"`),
+			"0.000000000+1000000000 to 3.000000000, 3.000000000"},
+	} {
+		r, _, _ := regularOf(t, c.format, Options{})
+		var v regularRecord
+		got := ""
+		if r.read(t, c.header, c.row) && r.parse(&v) {
+			after := func(at instant) string {
+				ns := at.ns - 1769850000e9
+				return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9)
+			}
+			got = fmt.Sprintf("%s+%d to %s", after(v.start), v.start.resolutionNS, after(v.end))
+			if v.received.column != "" {
+				got += ", " + after(v.received)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%d, %s, %s: %s, want %s", i, c.format, c.row, got, c.want)
+		}
+	}
+}
+
+// Sizes, rates, classes, ends and observers of regular rows follow the documentation of their format. Values
+// that are out of range make a row irregular, so that the SQL gives the reason.
+func TestValuesOfRegularRows(t *testing.T) {
+	sampled := Options{SamplingRate: 10}
+	for i, c := range []struct {
+		format  string
+		o       Options
+		columns string // and their values, as column=value
+		want    string
+	}{
+		{"vpc", sampled,
+			"srcaddr=0 dstaddr=1 bytes=900 packets=3 start=1769850000 end=1769850001 interface_id=eni vpc_id=v",
+			"900 bytes, 3 packets, rate 1 stated, observer eni, network v"},
+		{"nfdump", Options{},
+			"firstSeen=1769850000000 sa=0 da=1 ibyt=900 ipkt=3 stos=184 ra=r in=4 sp=1 dp=65535 pr=6",
+			"900 bytes, 3 packets, rate 1, dscp 46, protocol 6, ports 1 65535, observer r 4"},
+		{"nfdump", sampled, "firstSeen=1769850000000 sa=0 da=1 ibyt=900 stos=255 ra=r in=4",
+			"900 bytes, -1 packets, rate 10, dscp 63, observer r"},
+		{"nfdump", sampled, "firstSeen=1769850000000 sa=0 da=1 ibyt=900 stos=3 in=4",
+			"900 bytes, -1 packets, rate 10, dscp 0, observer 4"},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=900 stos=256", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=0 ra=r",
+			"0 bytes, -1 packets, rate 1, observer r"},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt= ra=r", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 sp=65536", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 dp=65536", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 dp=x", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa= da=1 ibyt=1", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da= ibyt=1", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 ipkt=1125899906842624",
+			"1 bytes, 1125899906842624 packets, rate 1"},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 ipkt=1125899906842625", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 pr=255",
+			"1 bytes, -1 packets, rate 1, protocol 255"},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 pr=256", ""},
+		{"ipfix", sampled,
+			"flowStartMilliseconds=1769850000000 sourceIPv4Address=0 destinationIPv4Address=1 octetDeltaCount=9 " +
+				"samplingInterval=0 ipClassOfService=8", "9 bytes, -1 packets, rate 10, dscp 2"},
+		{"ipfix", sampled,
+			"flowStartMilliseconds=1769850000000 sourceIPv4Address=0 destinationIPv4Address=1 octetDeltaCount=9 " +
+				"samplingInterval=1 ipDiffServCodePoint=63 ipClassOfService=8",
+			"9 bytes, -1 packets, rate 1 stated, dscp 63"},
+		{"ipfix", Options{},
+			"flowStartMilliseconds=1769850000000 sourceIPv4Address=0 destinationIPv4Address=1 octetDeltaCount=9 " +
+				"samplingInterval=5 ingressInterface=2 exporterIPv4Address=e",
+			"9 bytes, -1 packets, rate 5 stated, observer e"},
+		{"ipfix", Options{},
+			"flowStartMilliseconds=1769850000000 sourceIPv4Address=0 destinationIPv4Address=1 octetDeltaCount=9 " +
+				"ipDiffServCodePoint=64", ""},
+		{"goflow2", Options{},
+			"type=SFLOW_5 src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampler_address=s in_if=3",
+			"900 bytes, 1 packets, rate 1 stated sampled, observer s"},
+		{"goflow2", sampled,
+			"type=SFLOW_5 src_addr=0 dst_addr=1 bytes=918 TimeFlowStart=1769850000 sampling_rate=100 in_if=3",
+			"900 bytes, 1 packets, rate 100 stated sampled, observer 3"},
+		{"goflow2", sampled,
+			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampling_rate=1 sampler_address=s in_if=3",
+			"918 bytes, 7 packets, rate 1 stated, observer s 3"},
+		{"goflow2", sampled,
+			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampling_rate=2 sampler_address=s in_if=3",
+			"918 bytes, 7 packets, rate 2 stated sampled, observer s"},
+		{"goflow2", sampled,
+			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampling_rate=0",
+			"918 bytes, 7 packets, rate 10"},
+		{"nfdump_json", Options{},
+			"type=FLOW src4_addr=0 dst4_addr=1 in_bytes=9 in_packets=3 first=2026-01-31T09:00:00",
+			"9 bytes, 3 packets, rate 1"},
+		{"nfdump_json", Options{}, "src4_addr=0 dst4_addr=1 in_bytes=9 in_packets=3 first=2026-01-31T09:00:00",
+			"9 bytes, 3 packets, rate 1"},
+		{"nfdump_json", Options{},
+			"type=EVENT src4_addr=0 dst4_addr=1 in_bytes=9 in_packets=3 first=2026-01-31T09:00:00", ""},
+		{"nfdump_json", Options{},
+			"type=FLOW src4_addr=0 dst4_addr=1 in_bytes=9 in_packets=9 first=2026-01-31T09:00:00", ""},
+		{"csv", Options{},
+			"src=0 dst=1 size_bytes=9 start_ns=5 flow_id=0 dscp=63 protocol=udp service=_a_b_ vnet=c",
+			"9 bytes, -1 packets, rate 1, dscp 63, protocol 17, flow 0, service a b, network c"},
+		{"csv", Options{}, "src=0 dst=1 size_bytes=9 start_ns=5 flow_id=", ""},
+		{"csv", Options{}, "src=0 dst=1 size_bytes=9 start_ns=5 dscp=64", ""},
+		{"csv", Options{}, "src=0 dst=1 size_bytes=9 start_ns=5 protocol=Udp", ""},
+	} {
+		var names, values, members []string
+		for _, column := range strings.Fields(c.columns) {
+			name, value, _ := strings.Cut(column, "=")
+			value = strings.ReplaceAll(value, "_", " ")
+			if name == "type" {
+				value = strings.ReplaceAll(value, " ", "_")
+			}
+			names = append(names, name)
+			values = append(values, value)
+			members = append(members, fmt.Sprintf("%q:%q", name, value))
+		}
+		r, _, _ := regularOf(t, c.format, c.o)
+		separator := ","
+		row := strings.Join(values, ",")
+		switch r.m.reads {
+		case "words":
+			separator = " "
+			row = strings.Join(values, " ")
+		case "json":
+			row = "{" + strings.Join(members, ",") + "}"
+		}
+		var v regularRecord
+		got := ""
+		if r.read(t, strings.Join(names, separator), row) && r.isPlain() && r.parse(&v) {
+			got = v.describe(string(r.observer))
+		}
+		if got != c.want {
+			t.Errorf("%d, %s, %s: %s, want %s", i, c.format, c.columns, got, c.want)
+		}
+	}
+}
+
+// describe returns the values of a record that are known, except for its times.
+func (v *regularRecord) describe(observer string) string {
+	text := fmt.Sprintf("%d bytes, %d packets, rate %d", v.bytes, v.packets, v.rate)
+	if v.stated {
+		text += " stated"
+	}
+	if v.sampled {
+		text += " sampled"
+	}
+	add := func(name string, number int64) {
+		if number >= 0 {
+			text += fmt.Sprintf(", %s %d", name, number)
+		}
+	}
+	add("dscp", v.dscp)
+	add("protocol", v.protocol)
+	if v.srcPort >= 0 || v.dstPort >= 0 {
+		text += fmt.Sprintf(", ports %d %d", v.srcPort, v.dstPort)
+	}
+	add("flow", v.flowID)
+	for _, of := range [][2]string{{"observer", observer}, {"service", v.labels.service}, {"network",
+		v.labels.vnet}} {
+		if of[1] != "" {
+			text += ", " + of[0] + " " + of[1]
+		}
+	}
+	return text
+}
+
+// A plain number has no sign and no leading zero, and fits 63 bits. Other texts are not read here.
+func TestPlainNumbers(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "9": 9, "10": 10, "65535": 65535, "1000000000000000000": 1e18, "9223372036854775807": math.MaxInt64,
+		"": -1, "00": -1, "01": -1, "-1": -1, "+1": -1, "1.0": -1, "1/": -1, "1:": -1, "9223372036854775808": -1,
+		"18446744073709551617": -1, "99999999999999999999": -1, "9999999999999999999": -1,
+	} {
+		got, ok := plainNumber([]byte(text))
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %d, %v", text, got, ok)
+		}
+	}
+	for text, want := range map[string]int64{
+		"0": 0, "1": 1e9, "1.5": 15e8, "0.000000001": 1, "2.": 2e9, "1.123456789": 1_123_456_789, "1.1": 11e8,
+		"1000000000": 1e18, "999999999.999999999": 999_999_999_999_999_999,
+		"": -1, ".5": -1, "1000000001": -1, "1.1234567891": -1, "1.5x": -1, "1./": -1, "1.:": -1, "-1": -1,
+		"01.5": -1, "1.5.5": -1,
+	} {
+		got, ok := plainSeconds([]byte(text))
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q seconds: %d, %v", text, got, ok)
+		}
+	}
+}
+
+// A date with a time is UTC. Its resolution is that of the last digit, down to a microsecond.
+func TestDatesOfRegularRows(t *testing.T) {
+	const nine = 1769850000
+	var p timeParser // dates of one parser do not depend on each other
+	for i, c := range []struct {
+		text       string
+		sec, ns    int64
+		resolution int64 // 0: it is not a plain time
+	}{
+		{"2026-01-31 09:00:00", nine, 0, 1e9}, {"2026-01-31T09:00:01", nine + 1, 0, 1e9},
+		{"2026-01-31 09:00:00.1", nine, 1e8, 1e8}, {"2026-01-31 09:00:00.12", nine, 12e7, 1e7},
+		{"2026-01-31 09:00:00.123", nine, 123e6, 1e6}, {"2026-01-31 09:00:00.1234", nine, 1234e5, 1e5},
+		{"2026-01-31 09:00:00.12345", nine, 12345e4, 1e4}, {"2026-01-31 09:00:00.123456", nine, 123456e3, 1e3},
+		{"2026-01-31 09:00:00.1234567", 0, 0, 0}, {"2026-01-31 09:00:00.", 0, 0, 0},
+		{"2026-01-31 09:00:00,1", 0, 0, 0}, {"2026-01-31 09:00:00.1/", 0, 0, 0}, {"2026-01-31 09:00:00.1:", 0, 0,
+			0},
+		{"2026-02-01 09:00:00", nine + 86400, 0, 1e9}, {"2026-01-31 10:02:03", nine + 3600 + 120 + 3, 0, 1e9},
+		{"2026-01-31 23:59:59", nine + 14*3600 + 59*60 + 59, 0, 1e9}, {"2026-01-31 00:00:00", nine - 9*3600, 0,
+			1e9},
+		{"2026-01-31 24:00:00", 0, 0, 0}, {"2026-01-31 00:60:00", 0, 0, 0}, {"2026-01-31 00:00:60", 0, 0, 0},
+		{"2026-01-31 0a:00:00", 0, 0, 0}, {"2026-01-31 00:a0:00", 0, 0, 0}, {"2026-01-31 00:00:0/", 0, 0, 0},
+		{"2026-01-31 00:00:0:", 0, 0, 0}, {"2026-01-31 00:00:/0", 0, 0, 0}, {"2026-01-31 :0:00:00", 0, 0, 0},
+		{"2026-01-31x09:00:00", 0, 0, 0}, {"2026-01-31 09-00:00", 0, 0, 0}, {"2026-01-31 09:00-00", 0, 0, 0},
+		{"2026-01-31 09:00:0", 0, 0, 0}, {"2026-01-31", 0, 0, 0}, {"2026-01-32 09:00:00", 0, 0, 0},
+		{"1970-01-01 00:00:00", 0, 0, 1e9}, {"1969-12-31 00:00:00", 0, 0, 0},
+		{"2116-02-20 00:00:01", 4_611_600_001, 0, 1e9}, {"2116-02-21 00:00:00", 0, 0, 0},
+		{"2026-01-31 09:00:00", nine, 0, 1e9},
+	} {
+		ns, resolution, ok := p.datetime([]byte(c.text))
+		if ok != (c.resolution > 0) || ok && (ns != c.sec*1e9+c.ns || resolution != c.resolution) {
+			t.Errorf("%d, %s: %d + %d, %v", i, c.text, ns, resolution, ok)
+		}
+	}
+	dated := timeColumn{name: "ts", dated: true}
+	for text, want := range map[string]bool{
+		"2026-01-31 09:00:00": true, "1769850000": false, "20260131 09:00:00": false, "2026-01-31": false,
+		"": false,
+	} {
+		at, ok := p.parse(&dated, []byte(text))
+		if ok != want || at.column != "ts" || ok && !at.isDate {
+			t.Errorf("%q: %+v, %v", text, at, ok)
+		}
+	}
+}
+
+// Protocols have the numbers of IANA's registry (Assigned Internet Protocol Numbers), by names in capital or in
+// small letters.
+func TestNumbersOfProtocols(t *testing.T) {
+	for number, names := range map[int16]string{
+		1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "IPV6", 46: "RSVP", 47: "GRE",
+		50: "ESP",
+		51: "AH", 58: "IPV6-ICMP ICMPV6 ICMP6", 88: "EIGRP", 89: "OSPF OSPFIGP", 103: "PIM", 112: "VRRP",
+		115: "L2TP",
+		132: "SCTP", 136: "UDPLITE UDP-LITE",
+	} {
+		for _, name := range strings.Fields(names) {
+			for _, text := range []string{name, strings.ToLower(name), fmt.Sprint(number)} {
+				got, ok := protocolNumber([]byte(text))
+				if !ok || got != number {
+					t.Errorf("%s: %d, %v, want %d", text, got, ok, number)
+				}
+			}
+		}
+	}
+	for text, want := range map[string]bool{"0": true, "255": true, "256": false, "65542": false, "Tcp": false,
+		"": false, "-": false} {
+		_, ok := protocolNumber([]byte(text))
+		if ok != want {
+			t.Errorf("%q: %v", text, ok)
+		}
+	}
+}
+
+// The items of a SELECT are divided at commas outside of parentheses, and end at its FROM.
+func TestItemsOfSelect(t *testing.T) {
+	for query, want := range map[string]string{
+		"a,b\nFROM c, d":                         "a|b",
+		" f(a, g(b, c)), (SELECT d,\nFROM e), h": " f(a, g(b, c))| (SELECT d,\nFROM e)| h",
+		"a":                                      "a", "": "", "a\nFROM b\nFROM c": "a",
+	} {
+		got := strings.Join(selectItems(query), "|")
+		if got != want {
+			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// A header has regular rows if it names the ends, the bytes and one start, and no column that only the SQL
+// knows.
+func TestHeadersOfRegularRows(t *testing.T) {
+	for header, want := range map[string]bool{
+		"ts,sa,da,ibyt": true, "firstSeen,sa,da,ibyt": true, "ts,sa,da,ibyt,obyt,opkt": true,
+		"ts,sa,da,ibyt,other":     true,
+		"ts,firstSeen,sa,da,ibyt": false, "ts,sa,da": false, "ts,sa,ibyt": false, "sa,da,ibyt": false,
+		"ts,sa,sa,da,ibyt": false,
+	} {
+		r, _, _ := regularOf(t, "nfdump", Options{})
+		err := r.setLayout(strings.Split(header, ","), 3)
+		if (err == nil) != want || err != nil && !errors.Is(err, errIrregular) || (r.layoutN == 3) != want {
+			t.Errorf("%s: %v, layout %d", header, err, r.layoutN)
+		}
+		if want && (r.layout.width != 1+strings.Count(header, ",") || r.layout.at[ofDst] == nil) {
+			t.Errorf("%s: %+v", header, r.layout)
+		}
+	}
+	own := *regularFormats["nfdump"]
+	own.start = own.start[1:]
+	m, err := FormatMapping("nfdump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ok := own.layoutOf(m, strings.Split("ts,firstSeen,sa,da,ibyt", ","))
+	if ok {
+		t.Error("a column of the mapping that the format does not know is ignored")
 	}
 }
