@@ -234,7 +234,7 @@ func (r *regularRows) addText(p *lineParser, line []byte, row int64) (taken bool
 	}
 	r.separator = p.separator
 	r.fields = splitRegular(line, p.separator, r.fields[:0])
-	if r.m.timed && len(r.fields) == r.layout.width+1 && isTime(string(r.fields[0])) {
+	if r.m.timed && len(r.fields) > 1 && isTime(string(r.fields[0])) {
 		line = line[len(r.fields[0])+1:]
 		r.fields = r.fields[1:]
 	}

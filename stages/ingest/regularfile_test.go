@@ -168,6 +168,7 @@ func TestLinesOfRegularRows(t *testing.T) {
 	}
 	add("0 1 100 1769850000 1769850001", true)
 	add("2026-01-31T09:00:00.000Z 0 1 200 1769850000 1769850001", true)
+	add("2026-01-31T09:00:00.000Z 0 1 1769850000 1769850001", false)
 	add("x 0 1 200 1769850000 1769850001", false)
 	add("0 1 1769850000 1769850001", false)
 	p.layouts = [][]string{r.m.names, {"bytes", "start", "end", "dstaddr", "srcaddr"}}
