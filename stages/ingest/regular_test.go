@@ -467,7 +467,8 @@ func regularOf(t *testing.T, format string, o Options) (r *regularRows, records,
 	o.MemoryBytes = 1 << 20
 	in := &Ingester{o: o, net: n, book: newAddressBook(n, nil)}
 	in.collector = connections.NewCollector(connections.Settings{Network: n, TmpDir: o.TmpDir})
-	records, rejects = &rowsSink{}, &rowsSink{}
+	records = &rowsSink{}
+	rejects = &rowsSink{}
 	r = in.newRegularRows(m, 7, FileTables{records, rejects})
 	r.out.collected = nil
 	r.dir = o.TmpDir
@@ -647,16 +648,19 @@ func TestValuesOfRegularRows(t *testing.T) {
 			"flowStartMilliseconds=1769850000000 sourceIPv4Address=0 destinationIPv4Address=1 octetDeltaCount=9 " +
 				"ipDiffServCodePoint=64", ""},
 		{"goflow2", Options{},
-			"type=SFLOW_5 src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampler_address=s in_if=3",
+			"type=SFLOW_5 src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 " +
+				"sampler_address=s in_if=3",
 			"900 bytes, 1 packets, rate 1 stated sampled, observer s"},
 		{"goflow2", sampled,
 			"type=SFLOW_5 src_addr=0 dst_addr=1 bytes=918 TimeFlowStart=1769850000 sampling_rate=100 in_if=3",
 			"900 bytes, 1 packets, rate 100 stated sampled, observer 3"},
 		{"goflow2", sampled,
-			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampling_rate=1 sampler_address=s in_if=3",
+			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 " +
+				"sampling_rate=1 sampler_address=s in_if=3",
 			"918 bytes, 7 packets, rate 1 stated, observer s 3"},
 		{"goflow2", sampled,
-			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampling_rate=2 sampler_address=s in_if=3",
+			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 " +
+				"sampling_rate=2 sampler_address=s in_if=3",
 			"918 bytes, 7 packets, rate 2 stated sampled, observer s"},
 		{"goflow2", sampled,
 			"type=IPFIX src_addr=0 dst_addr=1 bytes=918 packets=7 TimeFlowStart=1769850000 sampling_rate=0",
@@ -808,8 +812,7 @@ func TestDatesOfRegularRows(t *testing.T) {
 	}
 }
 
-// Protocols have the numbers of IANA's registry (Assigned Internet Protocol Numbers), by names in capital or in
-// small letters.
+// Protocols have the numbers of IANA's registry of protocols, by names in capital or in small letters.
 func TestNumbersOfProtocols(t *testing.T) {
 	for number, names := range map[int16]string{
 		1: "ICMP", 2: "IGMP", 4: "IPIP", 6: "TCP", 17: "UDP", 33: "DCCP", 41: "IPV6", 46: "RSVP", 47: "GRE",

@@ -46,8 +46,9 @@ func TestRecordsOfRegularRows(t *testing.T) {
 	if err := r.out.finish(); err != nil {
 		t.Fatal(err)
 	}
-	const row = "source=7 row=%d reverse=false flow_id=(null) src=%d dst=%d protocol=%s src_port=%s dst_port=%s observer= " +
-		"size_bytes=%d start_ns=%d end_ns=%[8]d resolution_ns=1000000 samples=%d packets=%s service= vnet= dscp=(null)"
+	const row = "source=7 row=%d reverse=false flow_id=(null) src=%d dst=%d protocol=%s src_port=%s dst_port=%s " +
+		"observer= size_bytes=%d start_ns=%d end_ns=%[8]d resolution_ns=1000000 samples=%d packets=%s " +
+		"service= vnet= dscp=(null)"
 	const at = 1769850000000000000
 	want := []string{
 		fmt.Sprintf(row, 1, 0, 1, "6", "1", "2", 15000, at+5000000, 3, "30"),
@@ -318,8 +319,8 @@ func TestTimesOfManyRows(t *testing.T) {
 	}
 }
 
-// Half of the rows, and at least 20, may have one start by chance. It is in doubt if more do over more than an
-// hour.
+// Half of the rows, or fewer than 20, may have one start by chance. It is in doubt if more do over more than
+// an hour.
 func TestStartsThatMayBeStuck(t *testing.T) {
 	const hour = int64(3600e9)
 	for _, c := range []struct {

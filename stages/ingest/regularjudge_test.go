@@ -54,7 +54,8 @@ func TestAddressesOfRegularRows(t *testing.T) {
 
 // The values of a usual record are in the ranges of a flow that can be simulated. Others are for the SQL.
 func TestUsualRecords(t *testing.T) {
-	const year2000, latest = int64(946_684_800e9), int64(1) << 62
+	const year2000 = int64(946_684_800e9)
+	const latest = int64(1) << 62
 	flows, _, _ := regularOf(t, "csv", Options{})
 	log, _, _ := regularOf(t, "nfdump", Options{})
 	for _, c := range []struct {
@@ -76,8 +77,8 @@ func TestUsualRecords(t *testing.T) {
 	}
 }
 
-// Records are rejected for the reasons of the SQL, in its order. The bytes of addresses that are not hosts are
-// summed up. A TCP packet without data has 40 to 60 bytes, and 20 more with IPv6.
+// Records are rejected for the reasons of the SQL, in its order. The bytes of addresses that are not hosts
+// are summed up. A TCP packet without data has 40 to 60 bytes, and 20 more with IPv6.
 func TestReasonsOfRegularRows(t *testing.T) {
 	r, _, rejects := regularOf(t, "nfdump", Options{SamplingRate: 2, OffFabric: []string{"203.0.113.0/24"}})
 	err := errors.Join(r.book.setOff([]string{"203.0.113.0/24"}), r.book.addHost("row 1", "fd00::1", "2"))
@@ -116,11 +117,11 @@ func TestReasonsOfRegularRows(t *testing.T) {
 		return fmt.Sprintf("(first: row %d: %s)\n", i, rowAt(int64(i-1),
 			rows[i-1][0]))
 	}
-	if want := "3 × " + acksAlone + " " + example(9) + "3 × " + unknownSrc + " " + example(4) + "2 × " +
-		offFabric + " " +
-		example(2) + "1 × " + unknownDst + " " + example(5) + "1 × " + noBytes + " " + example(1) +
-		"1 × " + sameHost + " " + example(7); got != want {
-		t.Errorf("reasons\n%swant\n%s", got, want)
+	counts := "3 × " + acksAlone + " " + example(9) + "3 × " + unknownSrc + " " + example(4) +
+		"2 × " + offFabric + " " + example(2) + "1 × " + unknownDst + " " + example(5) +
+		"1 × " + noBytes + " " + example(1) + "1 × " + sameHost + " " + example(7)
+	if got != counts {
+		t.Errorf("reasons\n%swant\n%s", got, counts)
 	}
 	for end, want := range []string{"[{x 2 2008 } {4 1 14 }]", "[{y 1 2000 }]"} {
 		most, err := r.mostUnknown(t.Context(), fileWork{regular: r}, end)
