@@ -46,8 +46,9 @@ func TestRecordsOfRegularRows(t *testing.T) {
 	if err := r.out.finish(); err != nil {
 		t.Fatal(err)
 	}
-	const row = "source=7 row=%d reverse=false flow_id=(null) src=%d dst=%d protocol=%s src_port=%s dst_port=%s " +
-		"observer= size_bytes=%d start_ns=%d end_ns=%[8]d resolution_ns=1000000 samples=%d packets=%s " +
+	const row = "source=7 row=%d reverse=false flow_id=(null) src=%d dst=%d protocol=%s " +
+		"src_port=%s dst_port=%s observer= size_bytes=%d start_ns=%d end_ns=%[8]d " +
+		"resolution_ns=1000000 samples=%d packets=%s " +
 		"service= vnet= dscp=(null)"
 	const at = 1769850000000000000
 	want := []string{
