@@ -63,3 +63,17 @@ func TestErrorOfRejects(t *testing.T) {
 		}
 	}
 }
+
+// A flow has at most 2^50 bytes, and all of them 2^62, so that no sum overflows.
+func TestLimitsOfBytes(t *testing.T) {
+	for _, c := range []struct {
+		largest int64
+		bytes   float64
+		want    bool
+	}{{1 << 50, 1 << 62, true}, {1<<50 + 1, 1 << 62, false}, {1, 1<<62 + 1024, false}, {0, 0, true}} {
+		m := merged{largest: c.largest, bytes: c.bytes}
+		if m.fits() != c.want {
+			t.Errorf("%+v: %v", c, !c.want)
+		}
+	}
+}

@@ -61,6 +61,9 @@ type merged struct {
 	flowsFile        string // of whole flows
 }
 
+// fits reports whether the bytes of each flow, and of all of them, can be simulated.
+func (m *merged) fits() bool { return m.bytes <= maxBytes && m.largest <= maxFlowBytes }
+
 // Tables are where Merge writes tables flows and workload_intervals. Only flow logs have intervals. Nil: they
 // are not wanted.
 type Tables struct{ Flows, Intervals schema.Sink }
@@ -89,7 +92,7 @@ func (in *Ingester) Merge(ctx context.Context, sources []MergeSource, out Tables
 		return stats, err
 	}
 	stats.Merged = stats.records - stats.Flows - stats.Rejects
-	if stats.bytes > maxBytes || stats.largest > maxFlowBytes {
+	if !stats.fits() {
 		var largest string
 		if err = m.query(ctx, step("largest", values{"records": m.all, "file": m.file()}), &largest); err == nil {
 			err = fmt.Errorf("%s, and all flows %s: a flow can have 2^50, and all 2^62", largest,
