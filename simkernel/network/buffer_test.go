@@ -249,11 +249,12 @@ func TestBufferedRefuses(t *testing.T) {
 	}
 }
 
-// A simulation whose senders retransmit without end is stopped. A few losses do not stop it.
+// A simulation whose senders retransmit without end is stopped, after 10 million packets. A few losses do not
+// stop it.
 func TestStorm(t *testing.T) {
 	n := &Network{layout: layout{domains: make([]domain, 2)}}
-	n.domains[0].journal.storming = stormLeast / 2
-	n.domains[1].journal.storming = stormLeast / 2
+	n.domains[0].journal.storming = 5_000_000
+	n.domains[1].journal.storming = 5_000_000
 	if err := n.storm(); err == nil || !strings.Contains(err.Error(), "retransmission storm") {
 		t.Error(err)
 	}
@@ -452,5 +453,16 @@ func TestPeakOfABuffer(t *testing.T) {
 	}
 	if higher < 40 {
 		t.Errorf("%d of 200 windows have a new maximum", higher)
+	}
+}
+
+// The maximum of a buffer counts each byte: a packet of 1,049 bytes after one of 1,048.
+func TestPeakOfOnePacket(t *testing.T) {
+	e := overSwitch(simkernel.DCTCP, 2, 1000, 100_000)
+	e.params.PayloadBytes = 1001
+	e.flows.SizeBytes[1] = 1001
+	n, _ := runIn(t, &e, BufferParams{SwitchBytes: 1 << 20, Alpha: 1}, nil, 1, 1)
+	if n.MostBytes(2) != 1049 {
+		t.Errorf("%d bytes", n.MostBytes(2))
 	}
 }

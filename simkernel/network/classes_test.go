@@ -10,6 +10,7 @@ import (
 
 	"parsimon/simkernel"
 	"parsimon/simkernel/kerneltest"
+	"parsimon/simkernel/network/calendar"
 )
 
 // classify gives an example random classes.
@@ -468,6 +469,68 @@ func TestThresholdsOfClasses(t *testing.T) {
 		got := n.alphaOf(&n.classes[i])
 		if got != want {
 			t.Errorf("class %d: alpha %v, want %v", i, got, want)
+		}
+	}
+}
+
+// Settings of classes at their limits are simulated, and those beyond are refused. A packet has 1,048 bytes,
+// or for DCQCN 1,048 and its headers.
+func TestLimitsOfClasses(t *testing.T) {
+	limited := BufferParams{SwitchBytes: 20_960, Alpha: 1}
+	pfc := BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}
+	for _, c := range []struct {
+		kind simkernel.Transport
+		b    BufferParams
+		is   Class
+		want string
+	}{
+		{simkernel.DCTCP, BufferParams{}, Class{MarkPerGbps: 1 << 30}, ""},
+		{simkernel.DCTCP, BufferParams{}, Class{MarkPerGbps: 1<<30 + 1}, "mark_per_gbps is 1073741825"},
+		{simkernel.DCTCP, BufferParams{}, Class{MaxMarkPerGbps: -1}, "max_mark_per_gbps -1"},
+		{simkernel.DCTCP, BufferParams{}, Class{MarkPerGbps: 5, MaxMarkPerGbps: 5}, "max_mark_per_gbps is 5"},
+		{simkernel.TIMELY, BufferParams{}, Class{MarkPerGbps: 1}, "switches do not mark for transport timely"},
+		{simkernel.TIMELY, BufferParams{}, Class{}, ""},
+		{simkernel.DCQCN, BufferParams{}, Class{MarkPerGbps: 5, MaxMarkPerGbps: 5}, ""},
+		{simkernel.DCQCN, BufferParams{}, Class{MarkPerGbps: 5, MaxMarkPerGbps: 1 << 30}, ""},
+		{simkernel.DCQCN, BufferParams{}, Class{MarkPerGbps: 5, MaxMarkPerGbps: 1<<30 + 1},
+			"bytes, must be 0 to 2^30"},
+		{simkernel.DCQCN, BufferParams{}, Class{MarkPerGbps: 5, MaxMarkPerGbps: 4}, "max_mark_per_gbps is 4"},
+		{simkernel.DCQCN, BufferParams{}, Class{MaxMarkPerGbps: 4}, "max_mark_per_gbps is 4"},
+		{simkernel.DCTCP, limited, Class{Alpha: 0.05}, ""},
+		{simkernel.DCTCP, limited, Class{Alpha: 0.0499}, "never admits a packet of 1048"},
+		{simkernel.DCTCP, BufferParams{}, Class{Alpha: 1}, "unlimited buffers"},
+		{simkernel.DCTCP, pfc, Class{Alpha: 0.001}, ""},
+		{simkernel.DCTCP, pfc, Class{Alpha: 0.001, Lossy: true}, "never admits a packet of 1048"},
+	} {
+		e := star(2)
+		e.params = simkernel.ParamsOf(c.kind)
+		n := newExampleNetwork(t, &e, c.b, 1)
+		err := n.Classify([]Class{{Weight: 1}, c.is})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, %+v: %v, want %q", c.kind, c.is, err, c.want)
+		}
+	}
+	if MaxWeight != 1000 {
+		t.Errorf("weights are at most %d", MaxWeight)
+	}
+}
+
+// A packet that is served while nothing else waits ends the turn of its class. One of a class without a
+// weight leaves the turn to another class that has it.
+func TestTurnsOfPacketsThatDoNotWait(t *testing.T) {
+	e := star(2)
+	e.classes = []Class{{Weight: 1}, {}, {Weight: 2}}
+	n := newExampleNetwork(t, &e, BufferParams{}, 1)
+	n.flows.hops = []hop{{last: 0}, {last: 1}, {last: 2}}
+	q := &classQueues{domain: &domain{net: n}}
+	for _, c := range []struct {
+		turn, class, want int
+		granted           bool
+	}{{0, 0, 1, false}, {2, 0, 1, false}, {0, 1, 0, true}, {1, 1, 2, false}, {2, 1, 2, true}, {1, 2, 0, false}} {
+		p := &port{portRest: &portRest{classes: &portClasses{turn: c.turn, granted: true}}}
+		q.servedInTurn(p, &calendar.Item{Hop: int32(c.class)})
+		if p.classes.turn != c.want || p.classes.granted != c.granted {
+			t.Errorf("%+v: the turn is that of class %d", c, p.classes.turn)
 		}
 	}
 }

@@ -1,14 +1,18 @@
 package diagnose
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/simkernel"
+	"parsimon/stages/route"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
+	"parsimon/stages/topology/topologytest"
 )
 
 // readingTask is a task that can only read one table.
@@ -66,5 +70,82 @@ func TestCaseDelaysOfAChunk(t *testing.T) {
 	got, err := r.caseDelays(step.Range{Lo: 5, Hi: 8})
 	if err != nil || !slices.Equal(got, []int64{101, 121, 141}) {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// chunkedTask is a task that reads the slowdowns of flows in chunks of one flow each.
+type chunkedTask struct {
+	readingTask
+	flows []tables.SlowdownRow
+	added int64
+}
+
+func (t *chunkedTask) Tasks(*step.Step) (chunks []step.Range) {
+	for i := range int64(len(t.flows)) {
+		chunks = append(chunks, step.Range{Lo: i, Hi: i + 1})
+	}
+	return chunks
+}
+
+func (t *chunkedTask) Part(_ step.Output, n int) schema.Batches {
+	var part tables.Memory
+	if err := tables.Slowdowns.Write(&part, t.flows[n:n+1]); err != nil {
+		panic(err)
+	}
+	return part.Read()
+}
+
+func (t *chunkedTask) Add(n int64) { t.added += n }
+
+// The effect of drawn delays is that on all flows, also on the first and only one of a chunk: their slowdowns
+// are 2, and would be 4 with the delays that they had in their link cases. With clusters these delays are not
+// known.
+func TestEffectOfDrawsOnEachFlow(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	for _, clusters := range []*step.Step{nil, {}} {
+		task := &chunkedTask{}
+		var hops []tables.ContributionRow
+		for i := range int64(200) {
+			task.flows = append(task.flows, tables.SlowdownRow{FlowRow: i, StartNS: i, SizeBytes: 500, IdealNS: 1000,
+				FCTNS: 2000, Slowdown: 2})
+			row := tables.ContributionRow{Contribution: tables.Contribution{FlowRow: i}}
+			row.CaseDelayNS = 3000
+			hops = append(hops, row)
+		}
+		if err := tables.HopContributions.Write(&task.table, hops); err != nil {
+			t.Fatal(err)
+		}
+		r := reader{
+			Estimate: &Estimate{Slowdowns: &step.Step{}, Contributions: &step.Step{}, Buckets: &step.Step{},
+				Clusters: clusters},
+			model: &step.Model{Network: n, Params: simkernel.DefaultParams()}, task: task,
+			workload: step.Workload{Flows: 200, LastStartNS: 199},
+			loads:    &route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 199},
+		}
+		groups, err := r.groups(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		effects := groups.DrawEffects()
+		if task.added != 200 || (len(effects) > 0) != (clusters == nil) {
+			t.Fatalf("%d flows, effects %+v", task.added, effects)
+		}
+		for _, e := range effects {
+			if math.Abs(e.Drawn-2) > 0.01 || math.Abs(e.Own-4) > 0.02 {
+				t.Errorf("%+v", e)
+			}
+		}
+		found, err := r.findings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range found.Intervals {
+			if i.Quantile == 0.5 && math.IsNaN(i.Lo) != (clusters != nil) || i.Flows != 200 {
+				t.Errorf("clusters %v: an interval from %v to %v of %d flows", clusters != nil, i.Lo, i.Hi, i.Flows)
+			}
+		}
+		if len(found.Intervals) == 0 || found.Watch.flows != 200 {
+			t.Errorf("%d intervals, %d flows were watched", len(found.Intervals), found.Watch.flows)
+		}
 	}
 }
