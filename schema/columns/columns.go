@@ -100,6 +100,33 @@ func ForEach(in schema.Batches, f func(arrow.Record) error, names ...string) (er
 	}
 }
 
+// Concat returns a stream of the batches of several streams of one table, one stream after another.
+func Concat(all ...schema.Batches) schema.Batches { return &concatenated{all} }
+
+// concatenated has the streams that have not been read to their ends.
+type concatenated struct{ all []schema.Batches }
+
+func (c *concatenated) Next(names ...string) (arrow.Record, error) {
+	for len(c.all) > 0 {
+		rec, err := c.all[0].Next(names...)
+		if !errors.Is(err, io.EOF) {
+			return rec, err
+		}
+		if err := c.all[0].Close(); err != nil {
+			return nil, err
+		}
+		c.all = c.all[1:]
+	}
+	return nil, io.EOF
+}
+
+func (c *concatenated) Close() (err error) {
+	for _, in := range c.all {
+		err = errors.Join(err, in.Close())
+	}
+	return err
+}
+
 // Int32s returns the values of a column, valid until the batch is released.
 func Int32s(rec arrow.Record, name string) []int32 {
 	return Named(rec, name).(*array.Int32).Int32Values()

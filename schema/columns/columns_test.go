@@ -124,3 +124,29 @@ func TestRows(t *testing.T) {
 		t.Errorf("%v", second)
 	}
 }
+
+// Streams of one table follow one another, and each is closed once, also after an error. Otherwise, rows
+// would be missing, or files would stay open.
+func TestConcat(t *testing.T) {
+	broken := errors.New("broken")
+	for _, fail := range []error{nil, broken} {
+		all := []*table{{}, {}, {}}
+		for i, in := range all {
+			if err := fcts.Write(in, []fct{{int64(i), 2, 3}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all[1].err = fail
+		var rows []int64
+		in := columns.Concat(all[0], all[1], all[2])
+		err := columns.Each(in, func(r *fct) error { rows = append(rows, r.Row); return nil })
+		if !errors.Is(err, fail) || fail == nil && len(rows) != 3 || fail != nil && len(rows) != 2 {
+			t.Errorf("rows %v, error %v, want error %v", rows, err, fail)
+		}
+		for i, in := range all {
+			if in.closed != 1 {
+				t.Errorf("stream %d is closed %d times", i, in.closed)
+			}
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/schema/together"
 	"parsimon/stages/confidence"
 	"parsimon/stages/route"
 	"parsimon/stages/step"
@@ -42,7 +41,7 @@ type Findings struct {
 }
 
 // Step returns the step that writes the intervals of the percentiles of slowdown, and the warnings. The step
-// is a single task. It reads the estimate twice, one chunk of flows at a time.
+// is a single task. It reads the estimate twice, a few chunks of flows at a time.
 func Step(m *step.Model, e Estimate) *step.Step {
 	s := &step.Step{
 		Name: "intervals",
@@ -146,121 +145,4 @@ func lastEnd(slowdowns schema.Batches, fromNS int64) (int64, error) {
 		return nil
 	})
 	return lastNS, err
-}
-
-// A reader reads the slowdowns and contributions of all flows, one chunk at a time.
-type reader struct {
-	*Estimate
-	model    *step.Model
-	task     step.Task
-	workload step.Workload
-	loads    *route.Loads
-	overflow *Overflow // nil: buffers are unlimited
-}
-
-func (r *reader) readOverflow() error {
-	rooms := r.Rooms(r.model)
-	if rooms == nil {
-		return nil
-	}
-	var err error
-	stats := r.task.Read(step.All, r.Cases.Output(schema.LinkStats))
-	r.overflow, err = NewOverflow(r.model, rooms, r.loads, r.Waits, stats)
-	return err
-}
-
-// eachChunk calls do with the slowdowns of each chunk of flows.
-func (r *reader) eachChunk(ctx context.Context,
-	do func(flows step.Range, slowdowns schema.Batches) error) error {
-	for n, flows := range r.task.Tasks(r.Slowdowns) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := do(flows, r.task.Part(r.Slowdowns.Output(schema.Slowdowns), n)); err != nil {
-			return err
-		}
-		r.task.Add(flows.Hi - flows.Lo)
-	}
-	return nil
-}
-
-// findings computes the intervals of the percentiles, and watches all flows.
-func (r *reader) findings(ctx context.Context) (*Findings, error) {
-	groups, err := r.groups(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f := &Findings{Loads: r.loads, Effects: groups.DrawEffects()}
-	tails := groups.Tails()
-	bootstrap := func() { f.Intervals = groups.Rows() } // runs while the flows are read again
-	together.Run(bootstrap, func() { f.Watch, err = r.watch(ctx, tails) })
-	if r.Clusters != nil {
-		for i := range f.Intervals {
-			f.Intervals[i].Forget()
-		}
-	}
-	return f, err
-}
-
-// groups counts the slowdowns of the groups that have intervals.
-func (r *reader) groups(ctx context.Context) (*confidence.Intervals, error) {
-	var cases confidence.CaseSlowdowns
-	if r.Slowdowns.WritesTable(schema.CaseSlowdowns) {
-		var err error
-		cases, err = confidence.ReadCaseSlowdowns(r.task.Read(step.All, r.Slowdowns.Output(schema.CaseSlowdowns)))
-		if err != nil {
-			return nil, err
-		}
-	}
-	x := confidence.New(r.workload.FirstStartNS, max(r.workload.LastStartNS, r.loads.LastStartNS), cases)
-	err := r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {
-		if r.Buckets == nil || r.Clusters != nil {
-			return x.Read(slowdowns)
-		}
-		delays, err := r.caseDelays(flows)
-		if err != nil {
-			return errors.Join(err, slowdowns.Close())
-		}
-		return x.ReadDrawn(slowdowns, func(flowRow int64) int64 {
-			at := flowRow - flows.Lo
-			if at < 0 || at >= int64(len(delays)) {
-				return 0 // a row of another chunk
-			}
-			return delays[at]
-		})
-	})
-	x.SetEvent(eventShare(r.model, r.loads, x.Traffic()))
-	return x, err
-}
-
-// caseDelays returns the sum of the delays that each flow of a chunk had in the link cases of its path.
-func (r *reader) caseDelays(flows step.Range) ([]int64, error) {
-	type caseDelay struct {
-		FlowRow int64 `col:"flow_row"`
-		DelayNS int64 `col:"case_delay_ns"`
-	}
-	delays := make([]int64, flows.Hi-flows.Lo)
-	rows := step.Selection{Column: "flow_row", Range: flows}
-	hops := r.task.Read(rows, r.Contributions.Output(schema.HopContributions))
-	err := columns.Each(hops, func(h *caseDelay) error {
-		if h.FlowRow >= flows.Lo && h.FlowRow < flows.Hi {
-			delays[h.FlowRow-flows.Lo] += h.DelayNS
-		}
-		return nil
-	})
-	return delays, err
-}
-
-// watch reads all flows again. If the estimate is made by link cases, it also reads what their hops
-// contribute.
-func (r *reader) watch(ctx context.Context, tails confidence.Tails) (*TailWatch, error) {
-	watch := NewTailWatch(r.model.Network, r.loads, tails, r.overflow)
-	return watch, r.eachChunk(ctx, func(flows step.Range, slowdowns schema.Batches) error {
-		var hops schema.Batches
-		if r.Cases != nil {
-			rows := step.Selection{Column: "flow_row", Range: flows}
-			hops = r.task.Read(rows, r.Contributions.Output(schema.HopContributions))
-		}
-		return watch.Watch(flows.Lo, flows.Hi-flows.Lo, slowdowns, hops)
-	})
 }

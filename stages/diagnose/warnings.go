@@ -260,6 +260,14 @@ type watchedRow struct {
 	Slowdown float64 `col:"slowdown"`
 }
 
+// A watchedHop has the columns of table hop_contributions that are read if buffers are unlimited.
+type watchedHop struct {
+	FlowRow int64   `col:"flow_row"`
+	Hop     int16   `col:"hop"`
+	LinkID  int32   `col:"link_id"`
+	DelayNS float64 `col:"delay_ns"`
+}
+
 // Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of table
 // slowdowns and, if hops is not nil, of hop_contributions. Rows of other flows are skipped. The hops of a
 // flow are summed in the order of the table.
@@ -278,12 +286,19 @@ func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) 
 	if err != nil || hops == nil {
 		return err
 	}
-	if w.overflow == nil { // fewer columns are read
-		err = columns.Each(hops, func(r *tables.Contribution) error {
-			return w.addHop(firstRow, &tables.ContributionRow{Contribution: *r})
+	if w.overflow == nil {
+		err = columns.Each(hops, func(r *watchedHop) error {
+			_, err := w.addHop(firstRow, r)
+			return err
 		})
 	} else {
-		err = columns.Each(hops, func(r *tables.ContributionRow) error { return w.addHop(firstRow, r) })
+		err = columns.Each(hops, func(r *tables.ContributionRow) error {
+			f, err := w.addHop(firstRow, &watchedHop{r.FlowRow, r.Hop, r.LinkID, r.DelayNS})
+			if f != nil {
+				f.hit.hops = append(f.hit.hops, *r)
+			}
+			return err
+		})
 	}
 	if err != nil {
 		return err
@@ -326,12 +341,13 @@ func (w *TailWatch) addFlow(f *watchedFlow, r *watchedRow) {
 	}
 }
 
-func (w *TailWatch) addHop(firstRow int64, r *tables.ContributionRow) error {
+// addHop adds a hop to its flow, which it returns. It returns nil for flows that are not watched.
+func (w *TailWatch) addHop(firstRow int64, r *watchedHop) (*watchedFlow, error) {
 	if r.FlowRow < firstRow || r.FlowRow >= firstRow+int64(len(w.chunk)) || w.chunk[r.FlowRow-firstRow].bin < 0 {
-		return nil
+		return nil, nil
 	}
 	if r.LinkID < 0 || int(r.LinkID) >= len(w.net.Links) {
-		return fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", r.FlowRow, r.LinkID,
+		return nil, fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", r.FlowRow, r.LinkID,
 			len(w.net.Links))
 	}
 	f := &w.chunk[r.FlowRow-firstRow]
@@ -341,14 +357,11 @@ func (w *TailWatch) addHop(firstRow int64, r *tables.ContributionRow) error {
 	if f.ofAll {
 		w.delays[r.LinkID].add(uint64(math.Round(1000 * r.DelayNS)))
 	}
-	if w.overflow != nil {
-		f.hit.hops = append(f.hit.hops, *r)
-	}
 	if r.Hop > 0 {
 		f.sum += r.DelayNS
 		f.squares += float64(r.DelayNS * r.DelayNS)
 	}
-	return nil
+	return f, nil
 }
 
 // add adds the number of links at which a flow waits. It is (Σ delay)² / Σ delay², which is n for equal

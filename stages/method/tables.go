@@ -2,11 +2,7 @@ package method
 
 import (
 	"context"
-	"errors"
-	"io"
 	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -133,13 +129,13 @@ func (t *Tables) Slowdowns() ([]tables.SlowdownRow, error) {
 
 // Read streams a table. Several outputs follow one another. It streams all rows.
 func (t *Tables) Read(_ step.Selection, of ...step.Output) schema.Batches {
-	var all streams
+	var all []schema.Batches
 	for _, o := range of {
 		for _, part := range t.parts[o.Step][o.Table.Name] {
 			all = append(all, part.Read())
 		}
 	}
-	return &all
+	return columns.Concat(all...)
 }
 
 // Part streams the output of a task of a step.
@@ -150,22 +146,6 @@ func (t *Tables) Tasks(s *step.Step) []step.Range { return t.tasks[s] }
 
 // Workload describes the flows.
 func (t *Tables) Workload() (step.Workload, error) { return t.workload, nil }
-
-// streams are streams of one table, one after another.
-type streams []schema.Batches
-
-func (s *streams) Next(names ...string) (arrow.Record, error) {
-	for len(*s) > 0 {
-		rec, err := (*s)[0].Next(names...)
-		if !errors.Is(err, io.EOF) {
-			return rec, err
-		}
-		*s = (*s)[1:]
-	}
-	return nil, io.EOF
-}
-
-func (s *streams) Close() error { return nil }
 
 // A task is a task in memory. It implements step.Task.
 type task struct {
