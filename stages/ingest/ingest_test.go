@@ -224,7 +224,7 @@ func TestIngestNames(t *testing.T) {
 		`b\c.csv.gz`:  zip,
 		`b\c.parquet`: parquet, "src=3/flows.parquet": parquet, "src=3/flows.csv.GZ": zip}
 	for i, name := range slices.Sorted(maps.Keys(files)) {
-		if leavesOut(t, i, 3) {
+		if leavesOut(t, i, i%3 == 0) {
 			continue
 		}
 		data := files[name]
@@ -261,7 +261,7 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 	}
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-6] ^= 1 // in the checksum
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		data []byte
 		want string
 	}{
@@ -283,7 +283,12 @@ func TestIngestRefusesDamagedFiles(t *testing.T) {
 		"bad8.csv":     {[]byte("src,dst,size_bytes,start_ns\n0,1,\xff\xfe,5\n"), "bad8.csv: "},
 		"bool.parquet": {parquetOf(t, "SELECT true AS src, 1 AS dst, 9 AS size_bytes, 5 AS start_ns"),
 			"column src is of type BOOLEAN, want numbers"},
-	} {
+	}
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		if leavesOut(t, i, true) {
+			continue
+		}
+		c := cases[name]
 		if _, err := ingestFile(t, name, c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
@@ -322,7 +327,7 @@ func TestIngestTakesWholeNumbersOnly(t *testing.T) {
 		{"UBIGINT", "100", "18446744073709551615"}, {"HUGEINT", "100", "170141183460469231731687303715884105727"},
 		{"VARCHAR", "'100.0'", "'100.5'"}, {"UTINYINT", "100", "0"}, {"FLOAT", "100", "16777218"},
 	} {
-		if leavesOut(t, i, 6) {
+		if leavesOut(t, i, i%6 == 0) {
 			continue
 		}
 		file := filepath.Join(t.TempDir(), "typed.parquet")

@@ -55,7 +55,7 @@ func ingestTimed(t *testing.T, data []byte, mapping string) (tested, error) {
 // rewrite their logs. Every unit, with and without a time zone, gives the same time.
 func TestTimestampsOfParquetAreTimes(t *testing.T) {
 	for i, typ := range []string{"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ"} {
-		if leavesOut(t, i, 4) {
+		if leavesOut(t, i, i%4 == 0) {
 			continue
 		}
 		second := "2026-01-31 09:00:00.5"

@@ -2,8 +2,10 @@ package ingest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +63,7 @@ func TestStartsThatMeanNoTime(t *testing.T) {
 		fmt.Fprintf(&stuck, json, 100+i, now+i*600*second, now-day, now+i*600*second)
 	}
 	vpc := "2 1 eni-1 0 1 1 443 17 1 1500 %d %d ACCEPT OK\n"
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		format, text string
 		first        int64 // second of the first start
 		rejects      int64
@@ -78,11 +80,12 @@ func TestStartsThatMeanNoTime(t *testing.T) {
 			now/second - 8*3600, 0, "8 hours before"},
 		"no reception": {"vpc", fmt.Sprintf(vpc, 0, 0) + fmt.Sprintf(vpc, now/second, now/second), now / second,
 			1, ""},
-	} {
-		if testing.Short() && name != "stuck" && name != "after reception" {
-			t.Log(name, "is left out with -short")
+	}
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		if leavesOut(t, i, name == "stuck" || name == "after reception") {
 			continue
 		}
+		c := cases[name]
 		stats, err := inLog(t, c.format, c.text, Options{MaxRejects: 1})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
