@@ -473,8 +473,8 @@ func TestThresholdsOfClasses(t *testing.T) {
 	}
 }
 
-// Settings of classes at their limits are simulated, and those beyond are refused. A packet has 1,048 bytes,
-// or for DCQCN 1,048 and its headers.
+// Settings of classes at their limits are simulated, and those beyond are refused. A packet of DCTCP has 1,048
+// bytes.
 func TestLimitsOfClasses(t *testing.T) {
 	limited := BufferParams{SwitchBytes: 20_960, Alpha: 1}
 	pfc := BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}
