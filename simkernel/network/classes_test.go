@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -473,8 +474,8 @@ func TestThresholdsOfClasses(t *testing.T) {
 	}
 }
 
-// Settings of classes at their limits are simulated, and those beyond are refused. A packet of DCTCP has 1,048
-// bytes.
+// Settings of classes at their limits are simulated, and those beyond are refused. A packet of DCTCP has
+// 1,048 bytes.
 func TestLimitsOfClasses(t *testing.T) {
 	limited := BufferParams{SwitchBytes: 20_960, Alpha: 1}
 	pfc := BufferParams{SwitchBytes: 100_000, Alpha: 1, PFC: true}
@@ -531,6 +532,40 @@ func TestTurnsOfPacketsThatDoNotWait(t *testing.T) {
 		q.servedInTurn(p, &calendar.Item{Hop: int32(c.class)})
 		if p.classes.turn != c.want || p.classes.granted != c.granted {
 			t.Errorf("%+v: the turn is that of class %d", c, p.classes.turn)
+		}
+	}
+}
+
+// An error about a switch or about a class names it, and nothing else: -1 stands for no class, or no switch.
+func TestPlacesOfErrors(t *testing.T) {
+	e := overSwitch(simkernel.DCTCP, 0, 1000, 0)
+	pfc := BufferParams{SwitchBytes: 16_000, Alpha: 1, PFC: true}
+	xoff := pfc
+	xoff.HeadroomBytes = 1048
+	xoff.XOFFBytes = 6000
+	small := pfc
+	small.SwitchBytes = 9000
+	lossy := pfc
+	lossy.SwitchBytes = 100_000
+	for _, c := range []struct {
+		b           BufferParams
+		classes     []Class
+		node, class int
+		want        string
+	}{
+		{BufferParams{SwitchBytes: 4047, Alpha: 1, ReservedBytes: 1500}, nil, 2, -1, "the rest never admits"},
+		{xoff, nil, 2, -1, "xoff is 6000 bytes, more than the pool"}, {small, nil, 2, -1, "leave no packet"},
+		{lossy, []Class{{}, {Lossy: true, Alpha: 0.011}}, 2, -1, "classes without pfc have"},
+		{lossy, []Class{{}, {MarkPerGbps: -1}}, -1, 1, "mark_per_gbps is -1"},
+	} {
+		n, err := New(e.params, c.b, e.links, e.hosts, nil)
+		if err == nil && c.classes != nil {
+			err = n.Classify(c.classes)
+		}
+		var place *PlaceError
+		if !errors.As(err, &place) || place.Node != c.node || place.Class != c.class ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q at node %d, class %d", c.b, err, c.want, c.node, c.class)
 		}
 	}
 }

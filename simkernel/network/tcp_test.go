@@ -248,3 +248,34 @@ func TestPacketsInThePipe(t *testing.T) {
 		t.Errorf("the receiver has %d more packets", f.received)
 	}
 }
+
+// A packet counts as lost when the receiver has three later ones (RFC 5681, §3.2, and RFC 6675). The sender
+// then retransmits it. ACKs are counted once, also those of packets that are out of order.
+func TestThreeLaterPacketsRevealALoss(t *testing.T) {
+	n, d := lossy(t, simkernel.CUBIC, 99)
+	f := &n.recovery.flows[0]
+	s := &n.flows.senders[0]
+	c := &d.nics[n.portOf[0]-d.first]
+	s.place = c.Add(0, 0)
+	s.handOver(&n.params, f, 0)
+	if len(s.external.handed) != 10 || s.external.handedTo != 10 {
+		t.Fatalf("%d packets in the first window, up to %d", len(s.external.handed), s.external.handedTo)
+	}
+	s.external.handed = s.external.handed[:0]
+	f.maxSent = 10
+	f.inNetwork = 10
+	for _, x := range []struct {
+		number           uint32
+		received, lostTo int64
+		attempt          uint8
+	}{{2, 1, 0, 0}, {1, 2, 0, 0}, {2, 2, 0, 0}, {4, 3, 1, 1}, {5, 4, 2, 1}} {
+		it := &calendar.Item{AtPS: 1000, Bits: x.number<<n.numberShift | calendar.FlagAck}
+		d.tcp.receiveClockedAck(c, 0, s, it)
+		if f.received != x.received || f.lostTo != x.lostTo || f.attempt != x.attempt || f.una != 0 {
+			t.Errorf("after packet %d: %+v", x.number, f)
+		}
+	}
+	if !slices.Equal(s.external.handed, []int64{10, 11, 0}) { // one for each of the first two (RFC 3042)
+		t.Errorf("packets %v are sent", s.external.handed)
+	}
+}

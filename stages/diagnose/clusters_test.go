@@ -73,21 +73,21 @@ func TestCaseDelaysOfAChunk(t *testing.T) {
 	}
 }
 
-// chunkedTask is a task that reads the slowdowns of flows in chunks of one flow each.
-type chunkedTask struct {
+// sparseTask is a task that reads the slowdowns of flows in chunks. The first row of each is a flow.
+type sparseTask struct {
 	readingTask
+	each  int64 // rows of a chunk
 	flows []tables.SlowdownRow
-	added int64
 }
 
-func (t *chunkedTask) Tasks(*step.Step) (chunks []step.Range) {
+func (t *sparseTask) Tasks(*step.Step) (chunks []step.Range) {
 	for i := range int64(len(t.flows)) {
-		chunks = append(chunks, step.Range{Lo: i, Hi: i + 1})
+		chunks = append(chunks, step.Range{Lo: i * t.each, Hi: (i + 1) * t.each})
 	}
 	return chunks
 }
 
-func (t *chunkedTask) Part(_ step.Output, n int) schema.Batches {
+func (t *sparseTask) Part(_ step.Output, n int) schema.Batches {
 	var part tables.Memory
 	if err := tables.Slowdowns.Write(&part, t.flows[n:n+1]); err != nil {
 		panic(err)
@@ -95,46 +95,60 @@ func (t *chunkedTask) Part(_ step.Output, n int) schema.Batches {
 	return part.Read()
 }
 
-func (t *chunkedTask) Add(n int64) { t.added += n }
+func (t *sparseTask) Add(int64) {}
 
-// The effect of drawn delays is that on all flows, also on the first and only one of a chunk: their slowdowns
-// are 2, and would be 4 with the delays that they had in their link cases. With clusters these delays are not
-// known.
-func TestEffectOfDrawsOnEachFlow(t *testing.T) {
+// drawnReader reads flows in chunks of the given number of rows. Their slowdowns are 2, and would be 4 with
+// the delays that they had in their link cases.
+func drawnReader(t *testing.T, count, each int64) *reader {
+	t.Helper()
+	task := &sparseTask{each: each}
+	var hops []tables.ContributionRow
+	for i := range count {
+		task.flows = append(task.flows, tables.SlowdownRow{FlowRow: i * each, StartNS: i, SizeBytes: 500,
+			IdealNS: 1000, FCTNS: 2000, Slowdown: 2})
+		row := tables.ContributionRow{Contribution: tables.Contribution{FlowRow: i * each}}
+		row.CaseDelayNS = 3000
+		hops = append(hops, row)
+	}
+	if err := tables.HopContributions.Write(&task.table, hops); err != nil {
+		t.Fatal(err)
+	}
 	n := topologytest.SmallNetwork(t)
+	return &reader{
+		Estimate: &Estimate{Slowdowns: &step.Step{}, Contributions: &step.Step{}, Buckets: &step.Step{}},
+		model:    &step.Model{Network: n, Params: simkernel.DefaultParams()}, task: task,
+		workload: step.Workload{Flows: count, LastStartNS: count - 1},
+		loads:    &route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: count - 1},
+	}
+}
+
+// The effect of drawn delays is that on all flows, also on the first one of each part that is read. With
+// clusters, the delays in link cases are not known.
+func TestEffectOfDrawsOnEachFlow(t *testing.T) {
+	r := drawnReader(t, 24, readFlows)
+	groups, err := r.groups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	effects := groups.DrawEffects()
+	for _, e := range effects {
+		if math.Abs(e.Drawn-2) > 0.01 || math.Abs(e.Own-4) > 0.02 {
+			t.Errorf("%+v", e)
+		}
+	}
+	r.Clusters = &step.Step{}
+	clustered, err := r.groups(t.Context())
+	if err != nil || len(effects) == 0 || len(clustered.DrawEffects()) > 0 {
+		t.Errorf("%d effects, with clusters %d (%v)", len(effects), len(clustered.DrawEffects()), err)
+	}
+}
+
+// With clusters, percentiles have no intervals: it is not known how much other links would have delayed the
+// flows.
+func TestIntervalsOfClusters(t *testing.T) {
 	for _, clusters := range []*step.Step{nil, {}} {
-		task := &chunkedTask{}
-		var hops []tables.ContributionRow
-		for i := range int64(200) {
-			task.flows = append(task.flows, tables.SlowdownRow{FlowRow: i, StartNS: i, SizeBytes: 500, IdealNS: 1000,
-				FCTNS: 2000, Slowdown: 2})
-			row := tables.ContributionRow{Contribution: tables.Contribution{FlowRow: i}}
-			row.CaseDelayNS = 3000
-			hops = append(hops, row)
-		}
-		if err := tables.HopContributions.Write(&task.table, hops); err != nil {
-			t.Fatal(err)
-		}
-		r := reader{
-			Estimate: &Estimate{Slowdowns: &step.Step{}, Contributions: &step.Step{}, Buckets: &step.Step{},
-				Clusters: clusters},
-			model: &step.Model{Network: n, Params: simkernel.DefaultParams()}, task: task,
-			workload: step.Workload{Flows: 200, LastStartNS: 199},
-			loads:    &route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 199},
-		}
-		groups, err := r.groups(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		effects := groups.DrawEffects()
-		if task.added != 200 || (len(effects) > 0) != (clusters == nil) {
-			t.Fatalf("%d flows, effects %+v", task.added, effects)
-		}
-		for _, e := range effects {
-			if math.Abs(e.Drawn-2) > 0.01 || math.Abs(e.Own-4) > 0.02 {
-				t.Errorf("%+v", e)
-			}
-		}
+		r := drawnReader(t, 200, 1)
+		r.Clusters = clusters
 		found, err := r.findings(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -53,6 +53,8 @@ func TestMisplacedFlows(t *testing.T) {
 		{"large flows wait less", mixture{3, 10_000, 400_000, 100, 50, 900, 90}, 50},
 		{"small flows wait less", mixture{3, 10_000, 400_000, 100, 20, 90, 900}, 100}, // the mean is 252
 		{"delays are alike", mixture{3, 10_000, 400_000, 100, 60, 900, 450}, 0},
+		{"the mean is exactly twice as long", mixture{3, 10_000, 400_000, 100, 50, 900, 300}, 0},
+		{"the mean is more than twice as long", mixture{3, 10_000, 400_000, 100, 50, 900, 299}, 50},
 		{"sizes are alike", mixture{3, 100_000, 400_000, 100, 60, 900, 90}, 0},
 		{"delays are short", mixture{3, 10_000, 400_000, 100, 50, 9, 0.9}, 0},
 		{"few flows", mixture{3, 10_000, 400_000, 100, 40, 900, 90}, 40},
@@ -122,6 +124,8 @@ func TestWarningNamesTheEffectOfMixtures(t *testing.T) {
 	small := confidence.DrawEffect{SizeBin: sizebin.All, Quantile: 0.99, Drawn: 2.19, Own: 2}
 	large := confidence.DrawEffect{SizeBin: ">1 MB", Quantile: 0.9, Drawn: 9, Own: 2}
 	lower := confidence.DrawEffect{SizeBin: "<10 KB", Quantile: 0.9, Drawn: 3, Own: 4}
+	ofSize := confidence.DrawEffect{SizeBin: "<10 KB", Quantile: 0.99, Drawn: 3, Own: 2}
+	p90 := confidence.DrawEffect{SizeBin: sizebin.All, Quantile: 0.9, Drawn: 3, Own: 2}
 	median := confidence.DrawEffect{SizeBin: "<10 KB", Quantile: 0.5, Drawn: 2, Own: 1.5}
 	for _, c := range []struct {
 		name    string
@@ -137,6 +141,16 @@ func TestWarningNamesTheEffectOfMixtures(t *testing.T) {
 		{"large flows only", mixed, []confidence.DrawEffect{small, large}, ": p90 of flows of >1 MB is 9", 3.5},
 		{"a percentile is lower", mixed, []confidence.DrawEffect{lower}, "p90 of flows of <10 KB is 3, but 4 " +
 			"with the delays that the same flows had in their link cases (-25%)", 0.25},
+		{"p99 of a size, and a larger one", mixed, []confidence.DrawEffect{large, ofSize},
+			": p90 of flows of >1 MB is 9, but 2 with the delays that the same flows had in their link cases " +
+				"(+350%); at ", 3.5},
+		{"p90 of all, and a larger one", mixed, []confidence.DrawEffect{large, p90},
+			": p90 of flows of >1 MB is 9, but 2 with the delays that the same flows had in their link cases " +
+				"(+350%); at ", 3.5},
+		{"half of the flows beyond it", mixture{3, 10_000, 400_000, 900, 450, 900, 90},
+			[]confidence.DrawEffect{median}, "p50 of flows of <10 KB is 2, but 1.5 with", median.Relative()},
+		{"fewer than half of them", mixture{3, 10_000, 400_000, 900, 449, 900, 90},
+			[]confidence.DrawEffect{median}, "", 0},
 		{"a small effect", mixed, []confidence.DrawEffect{small}, "", 0},
 		{"no effect", mixed, nil, "", 0},
 		{"more flows than are misplaced", mixed, []confidence.DrawEffect{median}, "", 0},
