@@ -12,6 +12,7 @@ import (
 // Readers divide threads and memory, and there are only as many as files, threads and memory allow. Without
 // the first rule they exceed the limits of the program, without the second some of them fail.
 func TestReadersDivideTheLimits(t *testing.T) {
+	const readerBytes = 256 << 20
 	foreign := &Mapping{foreign: true}
 	for _, c := range []struct {
 		files, threads int
