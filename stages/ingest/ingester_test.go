@@ -29,6 +29,12 @@ func TestFlowsThatWaitForEachOther(t *testing.T) {
 		{[][2]int{{1, 2}, {2, 3}, {3, 1}}, "3 flows wait for each other: 1 after 2 after 3 after 1"},
 		{[][2]int{{9, 1}, {1, 5}, {1, 2}, {2, 1}}, "2 flows wait for each other: 1 after 2 after 1"},
 		{[][2]int{{3, 4}, {1, 4}, {5, 6}, {6, 5}}, "2 flows wait for each other: 5 after 6 after 5"},
+		{ring(20),
+			"20 flows wait for each other: 1 after 2 after 3 after 4 after 5 after 6 after 7 after 8 after 9 after " +
+				"10 after 11 after 12 after 13 after 14 after 15 after 16 after 17 after 18 after 19 after 20 after 1"},
+		{ring(22),
+			"22 flows wait for each other: 1 after 2 after 3 after 4 after 5 after 6 after 7 after 8 after 9 after " +
+				"10 after 11 after 12 after 13 after 14 after 15 after 16 after 17 after 18 after 19 after 20 after 1"},
 	} {
 		var rows []string
 		for i, w := range c.waits {
@@ -51,6 +57,14 @@ func TestFlowsThatWaitForEachOther(t *testing.T) {
 	}
 }
 
+// ring returns flows, each of which waits for the next.
+func ring(n int) (waits [][2]int) {
+	for i := range n {
+		waits = append(waits, [2]int{1 + i, 1 + (i+1)%n})
+	}
+	return waits
+}
+
 // Column after names flows of the same file by their ids, or by the numbers of their rows if they have none.
 func TestColumnAfter(t *testing.T) {
 	const header = "flow_id,src,dst,size_bytes,start_ns,after,delay_ns\n"
@@ -59,6 +73,7 @@ func TestColumnAfter(t *testing.T) {
 		header + "7,0,1,100,5,8,\n8,1,2,100,6,7,\n":      "2 flows wait for each other: 7 after 8 after 7",
 		header + "7,0,1,100,5,,\n8,1,2,100,6,9,\n":       "(the first of 1)",
 		"src,dst,size_bytes,start_ns,after\n0,1,9,5,3\n": "ids are the numbers of the rows, from 0",
+		header + "7,0,1,100,5,,\n7,1,2,100,6,7,\n":       "flow ids are in several rows, which one is meant?",
 	} {
 		stats, err := ingestText(t, text, 0)
 		if want != "" {
@@ -143,5 +158,124 @@ func TestMemoryLimitIsInBytes(t *testing.T) {
 	err = in.query(t.Context(), "SELECT current_setting('memory_limit')", &limit)
 	if err != nil || limit != "300.0 MiB" {
 		t.Errorf("%q, %v", limit, err)
+	}
+}
+
+// The limits of an Ingester are those of the options, with defaults: at least 128 MiB and a thread, a minute
+// between flows, and the paper's smaller shape of gaps.
+func TestDefaultsOfIngesters(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	for _, c := range []struct{ o, want Options }{
+		{Options{}, Options{MemoryBytes: 134_217_728, Threads: 1, IdleNS: 60_000_000_000, GapSigma: 1}},
+		{Options{MemoryBytes: 134_217_729, Threads: 2, IdleNS: 5, GapSigma: 2},
+			Options{MemoryBytes: 134_217_729, Threads: 2, IdleNS: 5, GapSigma: 2}},
+		{Options{MemoryBytes: 134_217_727}, Options{MemoryBytes: 134_217_728, Threads: 1, IdleNS: 60_000_000_000,
+			GapSigma: 1}},
+	} {
+		c.o.TmpDir = t.TempDir()
+		in, err := NewIngester(t.Context(), n, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := in.limits("spill")
+		if limits.MemoryBytes != c.want.MemoryBytes || limits.Threads != c.want.Threads ||
+			in.o.IdleNS != c.want.IdleNS ||
+			in.o.GapSigma != c.want.GapSigma || limits.SpillDir != filepath.Join(c.o.TmpDir, "spill") {
+			t.Errorf("%+v: %+v, %+v", c.o, limits, in.o)
+		}
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The hosts and the labels table have columns of several names. Of the labels table, only the address and one
+// other column are needed. All faults are listed, up to twenty.
+func TestColumnsOfTables(t *testing.T) {
+	dir := t.TempDir()
+	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{TmpDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	read := func(hosts, labels string) error {
+		t.Helper()
+		in.book = newAddressBook(in.net, nil)
+		in.notes = nil
+		in.o.Hosts = ""
+		in.o.Labels = ""
+		for text, option := range map[string]*string{hosts: &in.o.Hosts, labels: &in.o.Labels} {
+			if text == "" {
+				continue
+			}
+			*option = filepath.Join(dir, "table.csv")
+			if err := os.WriteFile(*option, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return in.readBook(t.Context())
+	}
+	err = read("name,ip,x\n1,10.0.0.1,y\n2,10.0.0.2,z", "")
+	if err != nil || in.book.find("10.0.0.1") != 1 || in.book.find("10.0.0.2") != 2 || len(in.Notes()) != 1 ||
+		!strings.HasSuffix(in.Notes()[0],
+			"table.csv does not end with a line end: its last row may have been cut") {
+		t.Errorf("hosts %v, notes %q, %v", in.book.hosts, in.Notes(), err)
+	}
+	err = read("", "traffic_model,tenant,app,ports,subnet\npoisson,red,web,80-81,10.0.0.0/8\n")
+	want := label{lo: 80, hi: 81, service: "web", vnet: "red"}
+	got, _ := in.book.labels.get("10.0.0.0/8")
+	if err != nil || len(got) != 1 || got[0] != want || in.Traffic()["web"] != "poisson" ||
+		len(in.Notes()) != 0 {
+		t.Errorf("labels %+v, models %v, notes %q, %v", got, in.Traffic(), in.Notes(), err)
+	}
+	err = read("", "cidr,service\n10.0.0.0/8,web\n")
+	got, _ = in.book.labels.get("10.0.0.0/8")
+	if err != nil || len(got) != 1 || got[0] != (label{hi: 65_535, service: "web"}) {
+		t.Errorf("labels %+v, %v", got, err)
+	}
+	if err := read("", "cidr\n10.0.0.0/8\n"); err == nil || !strings.Contains(err.Error(),
+		"no column port or ports or") {
+		t.Error(err)
+	}
+	if err := read("ip\n10.0.0.1\n", ""); err == nil || !strings.Contains(err.Error(),
+		"no column node or node_id or") {
+		t.Error(err)
+	}
+	if err := read("node\n1\n", ""); err == nil || !strings.Contains(err.Error(), "no column address or ip or") {
+		t.Error(err)
+	}
+	for faults, end := range map[int]string{
+		20: "row 20: node \"x\" is not a node of the topology", 21: "of the topology; and 1 fault more",
+		25: "of the topology; and 5 faults more",
+	} {
+		err := read("ip,node\n"+strings.Repeat("10.0.0.1,x\n", faults), "")
+		if err == nil || !strings.HasSuffix(err.Error(), end) || strings.Count(err.Error(), "row ") != 20 {
+			t.Errorf("%d faults: %v", faults, err)
+		}
+	}
+}
+
+// A row of a table that is broken, or has different values of one column, is an error.
+func TestRowsOfTables(t *testing.T) {
+	want := [][]string{{"a", "b"}, {"c"}}
+	for i, c := range []struct {
+		broken string
+		cells  []string
+		fault  string
+	}{
+		{"", []string{"1", "2"}, ""}, {"broken line: x", []string{"1", "2"}, "broken line: x"},
+		{"", []string{"1\x012", "3"}, `is both "1" and "2", by columns that mean the same (a, b): leave one out`},
+		{"", []string{"", "1\x012\x013"},
+			`is both "1" and "2\x013", by columns that mean the same (c): leave one out`},
+	} {
+		called := ""
+		err := tableRow("row 7", c.broken, c.cells, want, func(at string, row []string) error {
+			called = at + " " + strings.Join(row, "|")
+			return nil
+		})
+		if (err == nil) != (c.fault == "") || err != nil && err.Error() != c.fault ||
+			(called == "row 7 1|2") != (err == nil) {
+			t.Errorf("%d: %q, %v", i, called, err)
+		}
 	}
 }

@@ -173,8 +173,9 @@ var byHash = extsort.Order[rowHash]{
 func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regularRows {
 	r := &regularRows{
 		Ingester: in, m: m, format: regularFormats[m.Name], source: n,
-		addresses: map[string]*regularAddress{}, hashes: extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
-		out: regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},
+		addresses: map[string]*regularAddress{},
+		hashes:    extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
+		out:       regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},
 	}
 	if m.Records {
 		r.out.collected = in.collector.Read(n)

@@ -232,6 +232,7 @@ func TestLongLines(t *testing.T) {
 			{line(most-1) + "\n" + line(20), []int{most - 1, 20}, ""},
 			{line(most+5) + "\n" + line(most-1) + "\n", []int{4096, most - 1}, ""},
 			{line(3*most) + "\n", []int{4096}, "broken line: longer than 1 MiB"},
+			{line(20) + "\n" + strings.Repeat(" ", most+5) + "\n" + line(20), []int{20, 0, 20}, ""},
 		} {
 			rows, _, _, err := stage(t, m, long.text)
 			if err != nil || len(rows) != len(long.kept) || rows[len(rows)-1].Broken != long.ends {
@@ -239,7 +240,8 @@ func TestLongLines(t *testing.T) {
 				continue
 			}
 			for i, r := range rows {
-				if len(r.Line) != long.kept[i] || r.Row != int64(i+1) || (r.Broken == "") != (long.kept[i] != 4096) {
+				isLong := long.kept[i] == 0 || long.kept[i] == 4096
+				if len(r.Line) != long.kept[i] || r.Row != int64(i+1) || (r.Broken != "") != isLong {
 					t.Errorf("%s: row %d has %d bytes, want %d: %q", c.mapping, r.Row, len(r.Line), long.kept[i], r.Broken)
 				}
 			}
