@@ -179,3 +179,146 @@ func TestLimitsOfStuckStarts(t *testing.T) {
 		}
 	}
 }
+
+// The SQL of a column of a mapping tells whether it has a value, and casts it to its type.
+func TestColumnsOfMappings(t *testing.T) {
+	for i, c := range []struct {
+		numbers bool
+		column  flowColumn
+		want    string
+	}{
+		{true, flowColumn{}, "false"}, {true, flowColumn{"flow_id", "VARCHAR"},
+			`nullif(trim("flow_id"), '') IS NOT NULL`},
+		{true, flowColumn{"flow_id", "BIGINT"}, `"flow_id" IS NOT NULL`}, {false, flowColumn{"flow_id", "BIGINT"},
+			"true"},
+		{false, flowColumn{"Reverse_Bytes", "BIGINT"}, `"Reverse_Bytes" IS NOT NULL`},
+	} {
+		m := &Mapping{numbers: c.numbers}
+		got := m.given(c.column)
+		if got != c.want {
+			t.Errorf("%d: %s, want %s", i, got, c.want)
+		}
+	}
+	for i, c := range []struct {
+		to     canonicalColumn
+		column flowColumn
+		has    bool
+		want   string
+	}{
+		{canonicalColumn{"protocol", "protocol"}, flowColumn{}, false, "CAST(NULL AS SMALLINT)"},
+		{canonicalColumn{"src", "VARCHAR"}, flowColumn{}, false, "CAST(NULL AS VARCHAR)"},
+		{canonicalColumn{"src", "VARCHAR"}, flowColumn{"src", "BIGINT"}, true, `CAST("src" AS VARCHAR)`},
+		{canonicalColumn{"sampled", "BOOLEAN"}, flowColumn{"sampled", "VARCHAR"}, true,
+			`TRY_CAST("sampled" AS BOOLEAN)`},
+		{canonicalColumn{"packets", "BIGINT"}, flowColumn{"packets", "HUGEINT"}, true,
+			`TRY_CAST("packets" AS BIGINT)`},
+		{canonicalColumn{"start_ns", "BIGINT"}, flowColumn{"start_ns", "TIMESTAMP_NS"}, true,
+			`epoch_ns("start_ns")`},
+		{canonicalColumn{"packets", "BIGINT"}, flowColumn{"packets", "VARCHAR"}, true,
+			`TRY_CAST(whole("packets") AS BIGINT)`},
+	} {
+		got, err := c.to.cast(c.column, c.has)
+		if err != nil || got != c.want {
+			t.Errorf("%d: %s, %v, want %s", i, got, err, c.want)
+		}
+	}
+	_, err := canonicalColumn{"packets", "BIGINT"}.cast(flowColumn{"packets", "BOOLEAN"}, true)
+	if err == nil || err.Error() != "column packets is of type BOOLEAN, want integers" {
+		t.Error(err)
+	}
+	number, err := canonicalColumn{"protocol", "protocol"}.cast(flowColumn{"p", "VARCHAR"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{TmpDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var got string
+	err = in.query(t.Context(),
+		"SELECT string_agg(coalesce("+number+", -1)::VARCHAR, ' ' ORDER BY n) FROM (VALUES (1, ' tcp '), "+
+			"(2, 'Udp-Lite'), (3, '255'), (4, '256'), (5, '6.0'), (6, 'x')) v(n, p)", &got)
+	if err != nil || got != "6 136 255 -1 6 -1" {
+		t.Errorf("protocols %s, %v", got, err)
+	}
+}
+
+// Remarks about rows that the SQL has judged and about regular rows are one remark.
+func TestRemarksAboutBothKindsOfRows(t *testing.T) {
+	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{TmpDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	const at = "946684800000000000"
+	typedRows(t, in, `src, dst, protocol, size_bytes, packets, sampling_rate, start_ns`, []string{
+		"'0', '1', 6, 100, 1, NULL, " + at, "'0', '1', 6, 100, 1, 1, " + at, "'0', '1', 6, 1000, 2, NULL, " + at,
+		"'0', 'none', 6, 100, 1, NULL, " + at, "'0', '1', 17, 100, 1, NULL, " + at,
+	})
+	m, err := FormatMapping("nfdump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := fileWork{m: m, n: 1, file: "log", src: rowSource{rows: 1}}
+	if err := errors.Join(in.addresses(t.Context()), in.judge(t.Context(), work, &FileStats{})); err != nil {
+		t.Fatal(err)
+	}
+	regular := &regularRows{}
+	regular.n = 2
+	regular.single = 1
+	regular.tcp = 1
+	regular.stated = 1
+	for i, c := range []struct {
+		rate    int64
+		regular *regularRows
+		want    string
+	}{
+		{0, nil, ""}, {0, regular, "log: 2 of 3 records of TCP"}, {5, nil, "no effect on 1 of 4 records"},
+		{5, regular, "no effect on 2 of 6 records"},
+	} {
+		in.notes = nil
+		in.o.SamplingRate = c.rate
+		work.regular = c.regular
+		err := in.noteSampling(t.Context(), work)
+		got := strings.Join(in.Notes(), "; ")
+		if err != nil || (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%d: %q, %v, want %q", i, got, err, c.want)
+		}
+	}
+}
+
+// The addresses with the most bytes of both kinds of rows are found, each once, and at most twenty.
+func TestMostUnknownOfBothKindsOfRows(t *testing.T) {
+	r, _, _ := regularOf(t, "nfdump", Options{})
+	in, err := NewIngester(t.Context(), r.net, Options{TmpDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	err = in.exec(t.Context(),
+		"CREATE OR REPLACE TEMP TABLE refused AS SELECT '"+unknownDst+"' AS reason, 'a' || (i // 2) AS unknown, "+
+			"i // 2 AS unknown_bytes FROM range(44) r(i)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := fileWork{src: rowSource{rows: 1}}
+	most, err := in.mostUnknown(t.Context(), work, 1)
+	if err != nil || len(most) != 20 || most[0] != (UnknownAddress{Address: "a21", Rows: 2, Bytes: 42}) ||
+		most[19].Address != "a2" {
+		t.Errorf("%+v, %v", most, err)
+	}
+	none, err := in.mostUnknown(t.Context(), work, 0)
+	if err != nil || len(none) != 0 {
+		t.Errorf("of the other end: %+v, %v", none, err)
+	}
+	r.addresses["a1"] = &regularAddress{unknown: [2]addressSum{{}, {3, 100}}}
+	r.addresses["b"] = &regularAddress{unknown: [2]addressSum{{}, {1, 41}}}
+	r.addresses["c"] = &regularAddress{unknown: [2]addressSum{{1, 500}, {}}}
+	work.regular = r
+	most, err = in.mostUnknown(t.Context(), work, 1)
+	if err != nil || len(most) != 20 || most[0] != (UnknownAddress{Address: "a1", Rows: 5, Bytes: 102}) ||
+		most[2] != (UnknownAddress{Address: "b", Rows: 1, Bytes: 41}) {
+		t.Errorf("%+v, %v", most, err)
+	}
+}

@@ -3,10 +3,14 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"parsimon/pipeline/lake/parquet"
 	"parsimon/stages/ingest/connections"
+	"parsimon/stages/topology/topologytest"
 )
 
 // The lines of a hosts table that an error proposes match the neighbors of an address and all others of its
@@ -226,5 +230,70 @@ func TestNotesAboutGaps(t *testing.T) {
 		"have their bytes, too, and stand for at least 7 flows. Slowdowns by size hold from 3 k bytes on"
 	if !strings.HasPrefix(strings.ReplaceAll(text, "K", "k"), want) {
 		t.Errorf("%s, want %s", text, want)
+	}
+}
+
+// A file may have one row that needs SQL, and one reject of each kind. None of them is lost.
+func TestSingleRowsOfBothKinds(t *testing.T) {
+	const head = "firstSeen,sa,da,sp,dp,pr,ipkt,ibyt\n"
+	row := func(dst string, bytes string) string {
+		return "1769850000000,0," + dst + ",1,2,17,2," + bytes +
+			"\n"
+	}
+	for i, c := range []struct {
+		text             string
+		records, rejects int64
+		reasons          string
+	}{
+		{row("1", "100") + row("1", "200.0"), 2, 0, ""}, {row("1", "100") + row("1", "x"), 1, 1,
+			"1 size_bytes is not an integer"},
+		{row("none", "100") + row("1", "x") + row("1", "300"), 1, 2, "1 " + unknownDst +
+			", 1 size_bytes is not an integer"},
+		{row("none", "100") + row("1", "300"), 1, 1, "1 " + unknownDst},
+	} {
+		m, file := writeLog(t, "nfdump", head+c.text)
+		in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{TmpDir: t.TempDir(),
+			Open: parquet.OpenFile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var records, rejects rowsSink
+		stats, regular, err := in.RegularFile(t.Context(), m, file, 1, FileTables{&records, &rejects})
+		var reasons []string
+		for _, r := range stats.Reasons {
+			reasons = append(reasons, fmt.Sprint(r.Rows, " ", r.Reason))
+			if r.Reason == unknownDst && (len(r.Unknown) != 1 || r.Unknown[0].Bytes != 100) {
+				t.Errorf("%d: unknown addresses %+v", i, r.Unknown)
+			}
+		}
+		if err != nil || !regular || stats.Records != c.records || stats.Rejects != c.rejects ||
+			len(records.rows) != int(c.records) || len(rejects.rows) != int(c.rejects) || strings.Join(reasons,
+			", ") != c.reasons {
+			t.Errorf("%d: regular %v, %d records, %d rejects, %q, %v", i, regular, len(records.rows),
+				len(rejects.rows), reasons, err)
+		}
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The note of a mapping is about files in which its column has a number above 0, in one row or more.
+func TestNotesOfMappings(t *testing.T) {
+	m, err := parseMapping("mine.sql",
+		"-- rows: flows\n-- reads: csv\n-- column: src\n-- column: dst\n-- note: lost lost records\n\n"+
+			`SELECT "row", src, dst, 9 AS size_bytes, 5 AS start_ns FROM source`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lost, want := range map[string][]string{"0": nil, "": nil, "1": {"lost records"}} {
+		file := filepath.Join(t.TempDir(), "mine.csv")
+		if err := os.WriteFile(file, []byte("src,dst,lost\n0,1,"+lost+"\n0,1,0\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: m, TmpDir: t.TempDir()})
+		if err != nil || len(stats.Notes) != len(want) || len(want) > 0 && stats.Notes[0] != file+" "+want[0] {
+			t.Errorf("%q: notes %q, %v", lost, stats.Notes, err)
+		}
 	}
 }
