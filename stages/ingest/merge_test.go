@@ -145,7 +145,8 @@ func TestFlowsWithTheSameID(t *testing.T) {
 		stats.Reasons[0].Rows != 2 {
 		t.Errorf("%+v", stats)
 	}
-	rejects := askParquet(t, `SELECT concat_ws(' ', file, "row", reason) FROM read_parquet(%s)`, stats.RejectsFile)
+	rejects := askParquet(t, `SELECT concat_ws(' ', file, "row", reason) FROM read_parquet(%s)`,
+		stats.RejectsFile)
 	if rejects != "a.csv 4 flow_id stands in an earlier row; b.csv 1 flow_id stands in an earlier row" {
 		t.Errorf("rejects %s", rejects)
 	}
