@@ -5,16 +5,17 @@ import (
 	"testing"
 )
 
-// hopsOf returns the hops of a path over links with these bandwidths.
-func hopsOf(bps []int64) []chunkHop {
-	c := &chunk{flows: make([]chunkFlow, 1), counts: make([]int32, len(bps))}
+// placesOf returns the places of a path over links with these bandwidths.
+func placesOf(bps []int64) []place {
+	var p places
 	var path []int32
 	for id, b := range bps {
-		c.links = append(c.links, chunkLink{bps: b, bytePS: 8e12 / float64(b)})
+		p.classes = append(p.classes, linkClass{bps: b, bytePS: 8e12 / float64(b)})
+		p.classOf = append(p.classOf, int32(id))
 		path = append(path, int32(id))
 	}
-	c.addHops(path)
-	return c.hops
+	p.add(path)
+	return p.all
 }
 
 // The slowest links of a path matter if both the source and the target are faster.
@@ -42,12 +43,12 @@ func TestSlowestLinks(t *testing.T) {
 		for _, gbps := range c.bps {
 			bps = append(bps, gbps*1e9)
 		}
-		got := hopsOf(bps)[c.hop]
+		got := placesOf(bps)[c.hop]
 		if got.upBps != c.upstream*1e9 || got.downBps != c.downstream*1e9 || got.betweenPS != c.between {
 			t.Errorf("%v, hop %d: %+v, want %d, %d and %d", c.bps, c.hop, got, c.upstream, c.downstream, c.between)
 		}
 	}
-	got := hopsOf([]int64{1000, 1000, 1000})[2].betweenPS
+	got := placesOf([]int64{1000, 1000, 1000})[2].betweenPS
 	if got != math.MaxInt32 {
 		t.Errorf("a slow link: %d ps", got)
 	}

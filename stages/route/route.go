@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -56,7 +55,7 @@ type Sink struct {
 // Flows lists the hops of one chunk of the workload on the paths that the model's router chooses
 // (topology.Router).
 //
-// It keeps the chunk in memory, about 50 bytes per flow and 30 per hop. An error names the flow. Errors are a
+// It keeps the chunk in memory, about 30 bytes per flow and per hop. An error names the flow. Errors are a
 // source or destination that is not a host, a source that equals the destination, a size below 1, and two
 // hosts without a path, unless the model counts such flows. Nothing is written before all flows have their
 // paths.
@@ -88,60 +87,45 @@ func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error
 
 var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
 
-// A chunk has the flows of a Chunk and their hops. Both are stored as rows instead of columns. The hops of a
-// link belong to flows all over the chunk, and reading a row takes one or two cache lines instead of five.
-// Only their numbers are sorted by link, so that the order fits into the second-level cache.
+// A chunk has the flows of a Chunk and their hops. Both are stored as rows instead of columns: the hops of a
+// link belong to flows all over the chunk, and reading a row takes one cache line instead of five. A hop
+// refers to a place, so that its row is small.
 type chunk struct {
 	model     *step.Model
 	simulated bool // flows will be simulated, so they must not be too large
 	stats     Stats
 
-	links  []chunkLink // by link id
-	loads  []LinkLoad  // by link id
-	counts []int32     // by link id: hops
-	sentNS []int64     // by link id: when it has sent all flows so far (SimultaneousAcks)
+	loads  []LinkLoad // by link id
+	counts []int32    // by link id: hops
+	sentNS []int64    // by link id: when it has sent all flows so far (SimultaneousAcks)
 	flows  []chunkFlow
 	hops   []chunkHop // flow by flow, in the order of the path
-	order  []int32    // indexes of hops, by link and flow
+	byLink []chunkHop // by link and flow
+	places places
 
 	path []int32  // of the current flow
 	out  []hopRow // of a batch that is written
 }
 
-// A chunkLink has what routing needs of a link.
-type chunkLink struct {
-	delayNS int64
-	sendNS  int64 // of a full packet, and of its ACK on the reverse link
-	bps     int64
-	bytePS  float64 // transmission time of a byte
-}
-
 type chunkFlow struct {
-	id          int64 `col:"flow_id"`
-	sizeBytes   int64 `col:"size_bytes"`
-	startNS     int64 `col:"start_ns"`
-	pathDelayNS int64 `col:"path_delay_ns"`
-	pathSendNS  int64 `col:"path_send_ns"`
-	firstLink   int32 `col:"first_link"`
-	packets     int32
-	hops        int16 `col:"hops"`
+	id        int64 `col:"flow_id"`
+	sizeBytes int64 `col:"size_bytes"`
+	startNS   int64 `col:"start_ns"`
+	firstLink int32 `col:"first_link"`
+	packets   int32
 }
 
 type chunkHop struct {
-	delayToNS int64 `col:"delay_to_link_ns"` // propagation before the link
-	// See simkernel.Case.
-	upBps     int64 `col:"upstream_bps"`
-	downBps   int64 `col:"downstream_bps"`
-	betweenPS int32 `col:"between_ps"`
-	link      int32 `col:"link_id"`
-	flow      int32
-	hop       int16 `col:"hop"`
+	flow  int32
+	link  int32
+	place int32 // index in places.all
 }
 
 // A hopRow is a row of table hops.
 type hopRow struct {
 	flowRow int64 `col:"flow_row"`
-	chunkHop
+	link    int32 `col:"link_id"`
+	place
 	chunkFlow
 }
 
@@ -156,11 +140,7 @@ func (c *chunk) reset(n *topology.Network, p *simkernel.Params) {
 	clear(c.loads)
 	clear(c.counts)
 	clear(c.sentNS)
-	c.links = columns.Resize(c.links, len(n.Links))
-	for id, l := range n.Links {
-		c.links[id] = chunkLink{delayNS: l.DelayNS, sendNS: sendAndAckNS(p, n, l), bps: l.BandwidthBps,
-			bytePS: 8e12 / float64(l.BandwidthBps)}
-	}
+	c.places.reset(n, p)
 }
 
 // sendAndAckNS returns the transmission time, in ns, of a full packet on a link plus that of its ACK on the
@@ -197,7 +177,7 @@ func (c *chunk) add(of *Flow) error {
 		c.addLoads(path, LinkLoad{1, of.SizeBytes, packets, of.StartNS, of.StartNS, 0})
 	}
 	c.flows = append(columns.Grow(c.flows, 1), chunkFlow{
-		id: of.ID, sizeBytes: of.SizeBytes, startNS: of.StartNS, packets: int32(packets), hops: int16(len(path)),
+		id: of.ID, sizeBytes: of.SizeBytes, startNS: of.StartNS, packets: int32(packets),
 	})
 	if c.simulated && len(path) > 0 {
 		c.addHops(path)
@@ -207,54 +187,13 @@ func (c *chunk) add(of *Flow) error {
 }
 
 // addHops adds the hops of the last flow.
-//
-// A link before or behind a hop matters if it is slower than the links that the case simulates, because
-// those already space a flow's packets (simkernel.Case). Before the hop, it is compared with the source.
-// Behind the hop, it is compared with the target. At hop 0, the slowest link matters even if it is as fast
-// as the source, because waits before it move packets together.
 func (c *chunk) addHops(path []int32) {
-	f := &c.flows[len(c.flows)-1]
-	f.firstLink = path[0]
+	c.flows[len(c.flows)-1].firstLink = path[0]
+	first := c.places.of(path)
 	c.hops = columns.Grow(c.hops, len(path))
-	first := len(c.hops)
-	h := chunkHop{flow: int32(len(c.flows) - 1)}
-	slowestBps := c.links[path[0]].bps // of the links so far
-	ps := 0.0                          // transmission time of a byte on the links behind hop 0
 	for hop, id := range path {
-		l := &c.links[id]
-		h.link = id
-		h.hop = int16(hop)
-		h.betweenPS = roundPS(ps)
-		c.hops = append(c.hops, h)
+		c.hops = append(c.hops, chunkHop{flow: int32(len(c.flows) - 1), link: id, place: first + int32(hop)})
 		c.counts[id]++
-		h.delayToNS += l.delayNS
-		f.pathSendNS += l.sendNS
-		if hop > 0 {
-			ps += l.bytePS
-		}
-		if l.bps < slowestBps {
-			slowestBps = l.bps
-			h.upBps = l.bps
-		}
-	}
-	f.pathDelayNS = h.delayToNS
-	hops := c.hops[first:]
-	slowest := 0 // the last hop with the lowest bandwidth behind hop 0
-	behindBps := int64(math.MaxInt64)
-	for hop := len(hops) - 1; hop > 0; hop-- {
-		bps := c.links[path[hop]].bps
-		if behindBps < bps {
-			hops[hop].downBps = behindBps
-			continue
-		}
-		if bps < behindBps {
-			slowest = hop
-		}
-		behindBps = bps
-	}
-	if slowest > 0 {
-		hops[0].downBps = behindBps
-		hops[0].betweenPS = hops[slowest].betweenPS
 	}
 }
 
@@ -264,7 +203,7 @@ func (c *chunk) addLoads(path []int32, load LinkLoad) {
 		if c.model.Acks == step.SimultaneousAcks {
 			back := topology.Reverse(id)
 			beginNS := max(c.sentNS[id], load.FirstStartNS)
-			c.sentNS[id] = beginNS + int64(load.BusyNS(c.links[id].bps, &c.model.Params))
+			c.sentNS[id] = beginNS + int64(load.BusyNS(c.model.Network.Links[id].BandwidthBps, &c.model.Params))
 			load.BothNS = max(0, min(c.sentNS[id], c.sentNS[back])-beginNS)
 			c.loads[back].BothNS += load.BothNS
 		}
@@ -281,11 +220,10 @@ func (c *chunk) sortByLink() {
 		next[id] = at
 		at += n
 	}
-	c.order = columns.Resize(c.order, len(c.hops))
-	for i := range c.hops {
-		link := c.hops[i].link
-		c.order[next[link]] = int32(i)
-		next[link]++
+	c.byLink = columns.Resize(c.byLink, len(c.hops))
+	for _, h := range c.hops {
+		c.byLink[next[h.link]] = h
+		next[h.link]++
 	}
 }
 
@@ -298,19 +236,20 @@ func IsUnreachable(err error) bool {
 // writeHops writes the hops. It also adds the loads of links, because it has the flows of each link at
 // hand, unless they are known.
 func (c *chunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink) error {
-	for order := range slices.Chunk(c.order, tables.SmallBatch) {
+	for part := range slices.Chunk(c.byLink, tables.SmallBatch) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.out = columns.Resize(c.out, len(order))
-		// Loops that do nothing else allow the processor to fetch many hops and flows at the same time.
-		for k, i := range order {
-			c.out[k].chunkHop = c.hops[i]
+		c.out = columns.Resize(c.out, len(part))
+		// A loop that does nothing else allows the processor to fetch many flows at the same time.
+		for k := range part {
+			c.out[k].chunkFlow = c.flows[part[k].flow]
 		}
-		for k := range c.out {
+		for k, h := range part {
 			row := &c.out[k]
-			row.flowRow = firstRow + int64(row.flow)
-			row.chunkFlow = c.flows[row.flow]
+			row.flowRow = firstRow + int64(h.flow)
+			row.link = h.link
+			row.place = c.places.all[h.place]
 		}
 		if c.model.Acks != step.SimultaneousAcks {
 			for k := range c.out {
