@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -205,29 +204,6 @@ func (e *Estimation) duckOptions() duckdb.Options {
 		o.SpillDir = filepath.Join(s.TmpPath(), "duckdb")
 	}
 	return o
-}
-
-// gcPercent lets the heap grow to three times the memory in use before a garbage collection, within the
-// memory limit. On an estimate of 200,000 flows this takes 4% less processor time than Go's default.
-const gcPercent = 200
-
-// LimitHeap limits Go's heap to 90% of the given number of bytes, until undo is called. The rest is for
-// memory outside the heap: the program itself, an idle DuckDB, and what the garbage collector has not freed
-// yet.
-func LimitHeap(bytes int64) (undo func()) {
-	was := debug.SetMemoryLimit(-1)
-	percent := debug.SetGCPercent(gcPercent)
-	if os.Getenv("GOGC") != "" { // keep the user's choice
-		debug.SetGCPercent(percent)
-	}
-	bytes -= bytes / 10
-	if bytes < was {
-		debug.SetMemoryLimit(bytes)
-	}
-	return func() {
-		debug.SetMemoryLimit(was)
-		debug.SetGCPercent(percent)
-	}
 }
 
 // Records returns the records of the last stage of the plan that writes the table. This stage must be

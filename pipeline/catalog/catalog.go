@@ -25,7 +25,7 @@ import (
 // program. With few flows, one thread answers them.
 func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) (queries.Options, error) {
 	files, byPath, err := Committed(l, scenarios...)
-	o := queries.Options{Options: limits, Files: files, Few: true}
+	o := queries.Options{Options: limits, Files: files}
 	o.Verify = func(path string) error { return l.Check(byPath[path]) }
 	var flows, rows int64
 	for _, f := range files {

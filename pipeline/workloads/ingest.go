@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -84,7 +83,6 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := queries.CheckLakePath(o.Lake); err != nil {
 		return nil, err
 	}
-	defer collectOften()()
 	in := &ingestion{Trace: t, Settings: o, report: &Report{}}
 	in.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
 	in.Progress = cmp.Or[engine.Progress](o.Progress, engine.Silent{})
@@ -140,19 +138,6 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		return nil, err
 	}
 	return in.report, in.finish()
-}
-
-// gcPercent lets the heap grow by half of the memory in use before a garbage collection. Most of this memory
-// are rows that are sorted. They have no pointers, so a collection is cheap.
-const gcPercent = 50
-
-// collectOften sets gcPercent until undo is called, unless the user has chosen another one.
-func collectOften() (undo func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
-	was := debug.SetGCPercent(gcPercent)
-	return func() { debug.SetGCPercent(was) }
 }
 
 // given returns the sources: the given files with their digests, and the objects of the trace.

@@ -88,7 +88,7 @@ func (h *headliner) ns3(ctx context.Context) {
 		if h.err != nil {
 			return
 		}
-		h.add("exact-ns", 1e9*e.cpuOf("exact")/float64(e.WholeHops))
+		h.add("exact-ns", 1e9*e.of("exact").CPUSeconds/float64(e.WholeHops))
 		h.execute(ctx, nil, "python3", h.sharedPath("tools", "ns3.py"), h.tmp, s.flags[1], "dctcp")
 		h.add("ns3-ns", float64(h.processor.Nanoseconds())/float64(e.WholeHops))
 		for _, name := range []string{"flows.txt", "fct_dctcp.txt"} {
@@ -97,24 +97,15 @@ func (h *headliner) ns3(ctx context.Context) {
 	})
 }
 
-// cpuOf returns the processor time of some stages of a run, in all passes.
-func (e *estimate) cpuOf(stages ...string) (seconds float64) {
+// of returns the cost of some stages of a run, in all passes.
+func (e *estimate) of(stages ...string) (sum stageCost) {
 	for _, s := range e.Stages {
 		if slices.Contains(stages, s.Stage) {
-			seconds += s.CPUSeconds
+			sum.Seconds += s.Seconds
+			sum.CPUSeconds += s.CPUSeconds
 		}
 	}
-	return seconds
-}
-
-// secondsOf returns the time of a stage.
-func (e *estimate) secondsOf(stage string) (seconds float64) {
-	for _, s := range e.Stages {
-		if s.Stage == stage {
-			seconds += s.Seconds
-		}
-	}
-	return seconds
+	return sum
 }
 
 // benchmarks builds the tests of a package.
@@ -320,7 +311,7 @@ func (h *headliner) large(ctx context.Context) {
 				return
 			}
 			h.add("independent-"+infix+"cpu-s", took.processor.Seconds())
-			h.add("hop-"+infix+"us", 1e6*e.cpuOf(others...)/hops)
+			h.add("hop-"+infix+"us", 1e6*e.of(others...).CPUSeconds/hops)
 			if infix == "" {
 				h.addIndependent(e, took)
 			}
@@ -360,10 +351,10 @@ func (h *headliner) addIndependent(e estimate, took cost) {
 	h.add("independent-ns", float64(took.processor.Nanoseconds())/hops)
 	h.add("independent-mb", float64(took.peakBytes)/megabyte)
 	h.add("independent-bytes", float64(h.bytesOf(filepath.Join(h.tmp, "lake")))/float64(e.Flows))
-	h.add("simulate-ns", 1e9*e.cpuOf("simulate")/hops)
+	h.add("simulate-ns", 1e9*e.of("simulate").CPUSeconds/hops)
 	h.add("kernel-ns", float64(e.LinkCases.KernelNS)/hops)
 	for _, stage := range []string{"route", "bucket", "sample", "intervals"} {
-		h.add(stage+"-s", e.cpuOf(stage))
+		h.add(stage+"-s", e.of(stage).CPUSeconds)
 	}
 }
 
@@ -399,9 +390,9 @@ func (h *headliner) largeExact(ctx context.Context) {
 			if h.err != nil {
 				return
 			}
-			h.add(name+"-ns", 1e9*e.secondsOf("exact")/float64(e.WholeHops))
+			h.add(name+"-ns", 1e9*e.of("exact").Seconds/float64(e.WholeHops))
 			if name == "two" {
-				h.add("two-cpu-ns", 1e9*e.cpuOf("exact")/float64(e.WholeHops))
+				h.add("two-cpu-ns", 1e9*e.of("exact").CPUSeconds/float64(e.WholeHops))
 				h.add("mb", float64(h.peakBytes)/megabyte)
 			}
 		}

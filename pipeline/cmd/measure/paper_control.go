@@ -69,21 +69,25 @@ func (c *flowControl) at(load float64) (errors percentiles) {
 }
 
 // deviation returns the variance of the error of p99 of a scenario with this load around the predicted one:
-// that of single errors around the line, and that of the line (the prediction interval of a regression).
+// that of single errors around the line, and that of the line (the prediction interval of a regression). If
+// all loads are equal, the line is the mean.
 func (c *flowControl) deviation(load float64) pool {
 	n := float64(len(c.loads))
 	if n < leastControls {
 		return pool{}
 	}
-	single := 0.0
+	rests := 0.0
 	square := 0.0
 	for i, of := range c.loads {
 		rest := c.errors[i].p99() - c.at(of).p99()
-		single += rest * rest / (n - 2)
+		rests += rest * rest
 		square += (of - mean(c.loads)) * (of - mean(c.loads))
 	}
+	if square == 0 {
+		return pool{rests / (n - 1) * (1 + 1/n), n - 1}
+	}
 	distance := load - mean(c.loads)
-	return pool{single * (1 + 1/n + distance*distance/square), n - 2}
+	return pool{rests / (n - 2) * (1 + 1/n + distance*distance/square), n - 2}
 }
 
 // control gives the records without a truth of their own the errors of flow in others. If these are too few,

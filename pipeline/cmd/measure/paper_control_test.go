@@ -110,6 +110,21 @@ func TestTruthFollowsFromFlow(t *testing.T) {
 	}
 }
 
+// If all scenarios have the same load, no line goes through their errors. The prediction is then their mean,
+// whose deviation has one more degree of freedom, and must not be NaN.
+func TestErrorsAtEqualLoads(t *testing.T) {
+	c := &flowControl{[]float64{0.5, 0.5, 0.5}, []percentiles{{2: 0.01}, {2: 0.04}, {2: 0.01}}}
+	got := c.at(0.3).p99()
+	if math.Abs(got-0.02) > 1e-12 {
+		t.Errorf("error %v, want the mean 0.02", got)
+	}
+	deviation := c.deviation(0.3)
+	want := 0.0003 * (1 + 1.0/3)
+	if math.Abs(deviation.variance-want) > 1e-12 || deviation.freedom != 2 {
+		t.Errorf("%+v, want a variance of %v", deviation, want)
+	}
+}
+
 // Independent variances are added, and their degrees of freedom are those of Welch and Satterthwaite.
 func TestSumOfSamplingErrors(t *testing.T) {
 	sum := pool{0.0004, 4}.plus(pool{0.0004, 4})

@@ -201,6 +201,8 @@ type runFlags struct {
 	cached    bool // the command uses a cache
 	chooses   bool // the command has --estimator auto
 	ofLastRun bool // without a variant, the command takes the one of the last run (resume)
+	// heapGrowth is the percentage for limitHeap. 0 is growthOfEstimates.
+	heapGrowth int
 }
 
 // declareLake declares the flags of all commands that use a lake.
@@ -365,7 +367,8 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 			o.Progress = engine.TerminalProgress(e.stderr)
 		}
 	}
-	e.closers.add(pipeline.LimitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)))
+	e.closers.add(limitHeap(cmp.Or(o.MemoryBytes, pipeline.DefaultMemory),
+		cmp.Or(r.heapGrowth, growthOfEstimates)))
 	if !r.cached || r.cache == "off" {
 		return o, nil
 	}

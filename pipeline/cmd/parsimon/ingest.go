@@ -32,6 +32,7 @@ type ingestVerb struct {
 
 func (v *ingestVerb) declare(f *pflag.FlagSet) {
 	v.flags = f
+	v.how.heapGrowth = growthOfIngest
 	v.how.declareLake(v.env, f)
 	f.StringVar(&v.trace.Topology, "topology", "", topologyDoc+" (required)")
 	f.StringVar(&v.trace.Workload, "workload", "", "name of the workload; default: the one that has one of the "+

@@ -39,7 +39,9 @@ import "C"
 import (
 	"errors"
 	"math"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -98,4 +100,32 @@ func defaultMemory(groups memlimit.Provider) int64 {
 // remainder, because the heap of the stages stays reserved when DuckDB starts.
 func memoryWithin(addressSpace int64, cores int) int64 {
 	return (addressSpace - 1<<30 - int64(cores)*(512<<20)) / 2
+}
+
+// These are the percentages of the memory in use by which the heap may grow before a garbage collection.
+const (
+	// On an estimate of 200,000 flows, this takes 4% less processor time than Go's default of 100.
+	growthOfEstimates = 200
+	// Most of the memory of ingest are rows that are sorted. They have no pointers, so a collection is cheap.
+	growthOfIngest = 50
+)
+
+// limitHeap limits Go's heap to 90% of the given number of bytes, until undo is called. The rest is for
+// memory outside the heap: the program itself, an idle DuckDB, and what the garbage collector has not freed
+// yet. Within the limit, the heap grows by a percentage before a collection, unless the user has chosen
+// another one in GOGC.
+func limitHeap(bytes int64, growth int) (undo func()) {
+	limit := debug.SetMemoryLimit(-1)
+	percent := debug.SetGCPercent(growth)
+	if os.Getenv("GOGC") != "" {
+		debug.SetGCPercent(percent)
+	}
+	bytes -= bytes / 10
+	if bytes < limit {
+		debug.SetMemoryLimit(bytes)
+	}
+	return func() {
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	}
 }
