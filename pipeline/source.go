@@ -115,7 +115,7 @@ func (m *Model) flowFile(of *scenario.Scenario, o Settings) *source {
 		}
 		stats, err := ingest.File(ctx, m.Network, path, ingest.Options{
 			TmpDir: t.Session().TmpPath(), Seed: m.Spec.Seed, MemoryBytes: o.MemoryBytes, Threads: o.Workers,
-			MaxRejects: m.Spec.MaxRejects, Open: parquet.OpenFile,
+			MaxRejects: m.Spec.MaxRejects, Files: ingest.Files{Open: parquet.OpenFile, Create: parquet.CreateFile},
 		}, ingest.Tables{Flows: out})
 		// This also explains an error of reading the file.
 		changed := of.CheckUnchanged(path)

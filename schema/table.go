@@ -260,3 +260,9 @@ type Batches interface {
 type Sink interface {
 	Write(arrow.Record) error
 }
+
+// A SinkFile is a file that accepts batches. Close completes it.
+type SinkFile interface {
+	Sink
+	Close() error
+}

@@ -34,7 +34,8 @@ func ExampleFile() {
 		log.Fatal(err)
 	}
 	stats, err := ingest.File(context.Background(), net, file,
-		ingest.Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 0.5, Open: parquet.OpenFile},
+		ingest.Options{TmpDir: dir, MemoryBytes: 256 << 20, Threads: 1, MaxRejects: 0.5,
+			Files: ingest.Files{Open: parquet.OpenFile, Create: parquet.CreateFile}},
 		ingest.Tables{Flows: discard{}})
 	if err != nil {
 		log.Fatal(err)

@@ -33,7 +33,7 @@ func File(ctx context.Context, n *topology.Network, file string, o Options, out 
 		return stats, err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	f, err := in.File(ctx, []*Mapping{o.Mapping}, file, 1)
+	f, err := in.readFile(ctx, file)
 	if err != nil {
 		return stats, err
 	}
@@ -65,6 +65,38 @@ func File(ctx context.Context, n *topology.Network, file string, o Options, out 
 	}
 	stats.Notes = in.Notes()
 	return stats, CheckSpan("flow file "+file, stats.FirstStartNS, stats.LastStartNS)
+}
+
+// readFile reads the source file of File, its regular rows without SQL.
+func (in *Ingester) readFile(ctx context.Context, file string) (f FileStats, err error) {
+	of := []*Mapping{in.o.Mapping}
+	if MayBeRegular(of, file) {
+		f, regular, err := in.readRegular(ctx, file)
+		if regular || err != nil {
+			return f, err
+		}
+	}
+	return in.File(ctx, of, file, 1)
+}
+
+// readRegular is RegularFile with tables in TmpDir.
+func (in *Ingester) readRegular(ctx context.Context, file string) (f FileStats, regular bool, err error) {
+	recordsFile := filepath.Join(in.o.TmpDir, "records.parquet")
+	rejectsFile := filepath.Join(in.o.TmpDir, "file-rejects.parquet")
+	records, err := in.o.Create(schema.Records, recordsFile)
+	if err != nil {
+		return f, false, err
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	rejects, err := in.o.Create(schema.Rejects, rejectsFile)
+	if err != nil {
+		return f, false, err
+	}
+	defer func() { err = errors.Join(err, rejects.Close()) }()
+	f, regular, err = in.RegularFile(ctx, in.o.Mapping, file, 1, FileTables{Records: records, Rejects: rejects})
+	f.RecordsFile = recordsFile
+	f.RejectsFile = rejectsFile
+	return f, regular, err
 }
 
 // allRejects collects the rows that reading and merging rejected in one file of table rejects.
@@ -105,8 +137,7 @@ type Options struct {
 	// what connections of the service send.
 	Hosts, Labels string
 	LabelsFirst   bool // labels of the table take precedence over those of the rows
-	// Open returns the rows of a Parquet file.
-	Open func(t schema.Table, file string) schema.Batches
+	Files
 	// Domains are suffixes that names may have or not: with example.com, web-7.example.com and web-7 are the
 	// same name.
 	Domains []string
@@ -127,6 +158,14 @@ type Options struct {
 	// SamplingRate applies to rows of a flow log that do not state it: the number of packets that a sampled
 	// packet represents. 0 means 1.
 	SamplingRate int64
+}
+
+// Files reads and writes Parquet files of tables.
+type Files struct {
+	// Open returns the rows of a file.
+	Open func(t schema.Table, file string) schema.Batches
+	// Create begins a file, which the caller closes. Only File needs it.
+	Create func(t schema.Table, file string) (schema.SinkFile, error)
 }
 
 // Defaults of merging. Flow logs divide connections into records of one or ten minutes. Each has the times of

@@ -50,7 +50,7 @@ func readFile(t *testing.T, n *topology.Network, file string, o Options) (tested
 	}
 	flows := create(schema.Flows, result.FlowsFile)
 	intervals := create(schema.WorkloadIntervals, result.IntervalsFile)
-	o.Open = parquet.OpenFile
+	o.Files = Files{Open: parquet.OpenFile, Create: parquet.CreateFile}
 	var err error
 	result.Stats, err = File(t.Context(), n, file, o, Tables{Flows: flows, Intervals: intervals})
 	for _, w := range []*parquet.Writer{flows, intervals} {

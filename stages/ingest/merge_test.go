@@ -47,7 +47,8 @@ func sourceOf(t *testing.T, in *Ingester, n int32, file string, rows ...connecti
 // mergerOf returns an Ingester whose records are flows, or records of a flow log.
 func mergerOf(t *testing.T, isLog bool) *Ingester {
 	t.Helper()
-	o := Options{TmpDir: t.TempDir(), Open: parquet.OpenFile, Mapping: &Mapping{Records: isLog}, Threads: 1}
+	o := Options{TmpDir: t.TempDir(), Files: Files{Open: parquet.OpenFile}, Mapping: &Mapping{Records: isLog},
+		Threads: 1}
 	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), o)
 	if err != nil {
 		t.Fatal(err)

@@ -253,7 +253,7 @@ func TestSingleRowsOfBothKinds(t *testing.T) {
 	} {
 		m, file := writeLog(t, "nfdump", head+c.text)
 		in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{TmpDir: t.TempDir(),
-			Open: parquet.OpenFile})
+			Files: Files{Open: parquet.OpenFile}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -389,7 +389,7 @@ func TestRowsWithFewColumnsAreRegular(t *testing.T) {
 		"pmacct":  {"", `{"ip_src":"0","ip_dst":"1","bytes":9,"stamp_inserted":"1769850000"}` + "\n"},
 	} {
 		m, file := writeLog(t, format, c[0]+strings.Repeat(c[1], 5000))
-		o := Options{TmpDir: t.TempDir(), Open: parquet.OpenFile, MemoryBytes: 128 << 20}
+		o := Options{TmpDir: t.TempDir(), Files: Files{Open: parquet.OpenFile}, MemoryBytes: 128 << 20}
 		in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), o)
 		if err != nil {
 			t.Fatal(err)
@@ -411,7 +411,7 @@ func TestErrorOfCollectedRecords(t *testing.T) {
 	m, file := writeLog(t, "vpc", "version account-id interface-id srcaddr dstaddr srcport dstport protocol "+
 		"packets bytes start end action log-status\n"+
 		strings.Repeat("2 1 eni-1 0 1 1 2 6 1 900 1769850000 1769850001 ACCEPT OK\n", 5000))
-	o := Options{TmpDir: t.TempDir(), Open: parquet.OpenFile, MemoryBytes: 128 << 20}
+	o := Options{TmpDir: t.TempDir(), Files: Files{Open: parquet.OpenFile}, MemoryBytes: 128 << 20}
 	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), o)
 	if err != nil {
 		t.Fatal(err)

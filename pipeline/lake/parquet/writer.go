@@ -2,8 +2,10 @@
 package parquet
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -98,6 +100,23 @@ func NewWriter(t schema.Table, out io.Writer, keys ...Key) *Writer {
 	}
 	return tw
 }
+
+// CreateFile begins a file of a table outside the lake.
+func CreateFile(t schema.Table, path string) (schema.SinkFile, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &writtenFile{NewWriter(t, f), f}, nil
+}
+
+type writtenFile struct {
+	*Writer
+	file *os.File
+}
+
+// Close completes the file.
+func (w *writtenFile) Close() error { return errors.Join(w.Writer.Close(), w.file.Close()) }
 
 // columnTypes are the types of the columns of a file whose buffers take slices, and nil for others.
 type columnTypes struct {
