@@ -271,7 +271,8 @@ func (db *DB) Ask(ctx context.Context, name, text string) (a *format.Answer, err
 		text, err = db.complete(ctx, conn, text)
 	}
 	if err == nil {
-		a, err = format.Read(ctx, conn, text, math.MaxInt)
+		once, value := duckdb.PlanOnce(text)
+		a, err = format.Read(ctx, conn, once, math.MaxInt, value)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", name, duckdb.FirstLine(duckdb.OrCause(ctx, err)))
@@ -298,28 +299,7 @@ func (db *DB) complete(ctx context.Context, conn *sql.Conn, text string) (string
 			expressions = append(expressions, duckdb.Ident(v.name)+" AS NOT MATERIALIZED (\n"+v.sql+"\n)")
 		}
 	}
-	return withExpressions(text, expressions), db.require(ctx, conn, macros)
-}
-
-// withExpressions returns a SELECT with more common table expressions, before its own ones.
-func withExpressions(text string, expressions []string) string {
-	if expressions == nil {
-		return text
-	}
-	text = strings.TrimSpace(text)
-	for strings.HasPrefix(text, "--") {
-		_, text, _ = strings.Cut(text, "\n")
-		text = strings.TrimSpace(text)
-	}
-	own, found := strings.CutPrefix(text, "WITH ")
-	if !found {
-		return "WITH " + strings.Join(expressions, ", ") + "\n" + text
-	}
-	recursive, found := strings.CutPrefix(own, "RECURSIVE ")
-	if found {
-		return "WITH RECURSIVE " + strings.Join(expressions, ", ") + ", " + recursive
-	}
-	return "WITH " + strings.Join(expressions, ", ") + ", " + own
+	return duckdb.WithExpressions(text, expressions...), db.require(ctx, conn, macros)
 }
 
 // With returns the SELECT of a question with the values of its parameters as literals: those of params, or

@@ -163,23 +163,3 @@ func TestNamesInQuestions(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, whole)
 	}
 }
-
-// Views become common table expressions of a statement, before its own ones, which read them.
-func TestWithExpressions(t *testing.T) {
-	views := []string{"a AS (SELECT 1)", "b AS (FROM a)"}
-	const with = "a AS (SELECT 1), b AS (FROM a)"
-	for text, want := range map[string]string{
-		"SELECT * FROM b": "WITH " + with + "\nSELECT * FROM b",
-		"-- about WITH\n\n-- b\nWITH c AS (FROM b) FROM c": "WITH " + with + ", c AS (FROM b) FROM c",
-		"WITH RECURSIVE c AS (FROM c) FROM c":              "WITH RECURSIVE " + with + ", c AS (FROM c) FROM c",
-	} {
-		got := withExpressions(text, views)
-		if got != want {
-			t.Errorf("%s: got %s", text, got)
-		}
-		got = withExpressions(text, nil)
-		if got != text {
-			t.Errorf("%s without views: got %s", text, got)
-		}
-	}
-}

@@ -208,6 +208,34 @@ func Each(ctx context.Context, db interface {
 	return FirstLine(OrCause(ctx, rows.Err()))
 }
 
+// WithExpressions returns a SELECT with more common table expressions, before its own ones.
+func WithExpressions(text string, expressions ...string) string {
+	if expressions == nil {
+		return text
+	}
+	text = strings.TrimSpace(text)
+	for strings.HasPrefix(text, "--") {
+		_, text, _ = strings.Cut(text, "\n")
+		text = strings.TrimSpace(text)
+	}
+	own, found := strings.CutPrefix(text, "WITH ")
+	if !found {
+		return "WITH " + strings.Join(expressions, ", ") + "\n" + text
+	}
+	recursive, found := strings.CutPrefix(own, "RECURSIVE ")
+	if found {
+		return "WITH RECURSIVE " + strings.Join(expressions, ", ") + ", " + recursive
+	}
+	return "WITH " + strings.Join(expressions, ", ") + ", " + own
+}
+
+// PlanOnce returns a SELECT with a parameter, and the value of the parameter. DuckDB plans it once. It plans
+// one without parameters twice if it reads files: when the driver prepares it, and when it runs. A table
+// function cannot be planned before its parameter has a value, so the preparation ends at once.
+func PlanOnce(text string) (once string, value any) {
+	return WithExpressions(text, "planned_once AS NOT MATERIALIZED (FROM range(?))"), 0
+}
+
 // Quote returns the text as an SQL string literal.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 

@@ -142,3 +142,53 @@ var lockShapes = []string{
 	`SELECT getenv('FILE')`, `SELECT * FROM 'https://FILE'`, `SELECT * FROM 's3://FILE'`,
 	`SELECT * FROM 'file://FILE'`,
 }
+
+// More common table expressions of a statement come before its own ones, which may read them.
+func TestWithExpressions(t *testing.T) {
+	views := []string{"a AS (SELECT 1)", "b AS (FROM a)"}
+	const with = "a AS (SELECT 1), b AS (FROM a)"
+	for text, want := range map[string]string{
+		"SELECT * FROM b": "WITH " + with + "\nSELECT * FROM b",
+		"-- about WITH\n\n-- b\nWITH c AS (FROM b) FROM c": "WITH " + with + ", c AS (FROM b) FROM c",
+		"WITH RECURSIVE c AS (FROM c) FROM c":              "WITH RECURSIVE " + with + ", c AS (FROM c) FROM c",
+	} {
+		got := WithExpressions(text, views...)
+		if got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+		got = WithExpressions(text)
+		if got != text {
+			t.Errorf("%s without views: got %s", text, got)
+		}
+	}
+}
+
+// Planning a small question takes longer than answering it. If the driver's preparation planned it, too, each
+// question would take longer. A statement that reads a missing file shows when it is planned.
+func TestPlanOnce(t *testing.T) {
+	db, err := Open(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const text = "WITH rows AS (FROM 'missing.parquet') FROM rows"
+	once, _ := PlanOnce(text)
+	for _, c := range []struct {
+		text    string
+		planned bool
+	}{{text, true}, {once, false}} {
+		prepared, err := db.PrepareContext(t.Context(), c.text)
+		if (err != nil) != c.planned {
+			t.Errorf("%s: prepared with error %v", c.text, err)
+		}
+		if err == nil {
+			_ = prepared.Close() // nothing ran
+		}
+	}
+	sum, value := PlanOnce("SELECT sum(n) FROM (SELECT 7 AS n UNION ALL SELECT 8)")
+	var got int
+	err = db.QueryRowContext(t.Context(), sum, value).Scan(&got)
+	if err != nil || got != 15 {
+		t.Errorf("%d, %v, want 15", got, err)
+	}
+}

@@ -43,9 +43,10 @@ type Answer struct {
 	types []string // DuckDB's types of the columns
 }
 
-// Read runs a statement on a connection and keeps at most a given number of rows.
-func Read(ctx context.Context, conn *sql.Conn, text string, most int) (_ *Answer, err error) {
-	rows, err := conn.QueryContext(ctx, text)
+// Read runs a statement with the values of its parameters on a connection. It keeps at most a given number of
+// rows.
+func Read(ctx context.Context, conn *sql.Conn, text string, most int, values ...any) (_ *Answer, err error) {
+	rows, err := conn.QueryContext(ctx, text, values...)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +107,9 @@ func Copy(ctx context.Context, conn *sql.Conn, text, format, path string) (rows 
 // integers and, unless the format is json, floats and decimals. DuckDB need not find out the types first,
 // which takes as long as planning the SELECT.
 func CopySimple(ctx context.Context, conn *sql.Conn, text, format, path string) (rows int64, err error) {
-	done, err := conn.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (%s, USE_TMP_FILE false)", text,
-		duckdb.Quote(path), copyOptions[format]))
+	once, value := duckdb.PlanOnce(text)
+	done, err := conn.ExecContext(ctx, fmt.Sprintf("COPY (%s) TO %s (%s, USE_TMP_FILE false)", once,
+		duckdb.Quote(path), copyOptions[format]), value)
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +120,8 @@ func CopySimple(ctx context.Context, conn *sql.Conn, text, format, path string) 
 // are unique, because they are keys in JSON and Parquet: the second column of a name gets the suffix _1.
 func project(ctx context.Context, conn *sql.Conn, text, format string) (_ string, err error) {
 	from := duckdb.Subquery(text)
-	rows, err := conn.QueryContext(ctx, "SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "+from+")")
+	once, value := duckdb.PlanOnce("SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM " + from + ")")
+	rows, err := conn.QueryContext(ctx, once, value)
 	if err != nil {
 		return "", err
 	}
@@ -172,7 +175,8 @@ func Table(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows 
 
 // TableSimple is Table for an answer of simple types, as CopySimple is for Copy.
 func TableSimple(ctx context.Context, conn *sql.Conn, text string, w io.Writer) (rows int64, err error) {
-	a, err := Read(ctx, conn, text, TableRows)
+	once, value := duckdb.PlanOnce(text)
+	a, err := Read(ctx, conn, once, TableRows, value)
 	if err != nil {
 		return 0, err
 	}
