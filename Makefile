@@ -30,8 +30,9 @@ picture: run ## draw the picture of the README, datasets/example.svg
 	@.ci/setup-notebooks
 	@.ci/picture $(BIN)/parsimon $(LAKE) datasets/example.svg
 
+# With fewer collections of the compiler's heap, a large package takes 12.2 instead of 13.9 s of processor time.
 build: setup ## build bin/parsimon
-	@go build -buildvcs=false -ldflags "$$(.ci/version)" -o $(BIN)/parsimon ./pipeline/cmd/parsimon
+	@GOGC=400 go build -buildvcs=false -ldflags "$$(.ci/version)" -o $(BIN)/parsimon ./pipeline/cmd/parsimon
 
 beam: setup ## build bin/parsimon-beam for Apache Beam runners, and its boot program
 	@cd pipeline/cmd/parsimon-beam && go build -buildvcs=false -o ../../../$(BIN)/parsimon-beam . && \
@@ -78,7 +79,8 @@ CHECKS := TestNewcomers|TestPeakMemoryOnHostileSizes|TestCompressedBombs|TestDam
 # glibc returns a page to the kernel at almost every release of memory by DuckDB, and takes it again. Without that,
 # and with fewer collections of Go's heap, two tests that ask DuckDB took 6.4 instead of 7.7 s of processor time.
 unit: setup chromium ## the tests of the main module but make checks
-	@MALLOC_TRIM_THRESHOLD_=67108864 MALLOC_TOP_PAD_=1048576 GOGC=400 \
+	@tmp=$$(.ci/memory-tmp); trap 'rm -rf "$$tmp"' EXIT; \
+	 TMPDIR=$$tmp MALLOC_TRIM_THRESHOLD_=67108864 MALLOC_TOP_PAD_=1048576 GOGC=400 \
 	 go test -vet=off $$(.ci/linker) -timeout 60m -skip '^($(CHECKS))$$' $(LONGEST) \
 	 $$(go list ./... | grep -v '^parsimon/pipeline/faults$$')
 

@@ -33,7 +33,7 @@ type sizedRun struct {
 func (c connectionLog) sized(t *testing.T, name string, flags ...string) (r sizedRun) {
 	t.Helper()
 	args := []string{"run", "--workload", "p", "--lake", c.lake, "--name", name, "--estimator", "exact",
-		"--from", "00:03:00", "--to", "00:03:10", "--format", "json"}
+		"--from", "00:03:00", "--to", "00:03:04", "--format", "json"}
 	out := must(t, append(args, flags...)...)
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -112,7 +112,7 @@ func TestAssumedMessageSizesAreVaried(t *testing.T) {
 		t.Errorf("rows %q", rows)
 	}
 	text := must(t, "run", "--workload", "p", "--lake", c.lake, "--name", "assumed", "--estimator", "exact",
-		"--from", "00:03:00", "--to", "00:03:10")
+		"--from", "00:03:00", "--to", "00:03:04")
 	contains(t, text, "for messages of 5.33 KB to 48 KB", "all flows p99 ", ", 100% of the flows, ")
 	must(t, "report", "assumed", "--lake", c.lake, "--output", c.path("report.html"))
 	page, err := os.ReadFile(c.path("report.html"))
