@@ -55,6 +55,7 @@ func TestMisplacedFlows(t *testing.T) {
 		{"delays are alike", mixture{3, 10_000, 400_000, 100, 60, 900, 450}, 0},
 		{"the mean is exactly twice as long", mixture{3, 10_000, 400_000, 100, 50, 900, 300}, 0},
 		{"the mean is more than twice as long", mixture{3, 10_000, 400_000, 100, 50, 900, 299}, 50},
+		{"sizes differ by more than four times", mixture{3, 100_000, 400_001, 100, 50, 900, 90}, 50},
 		{"sizes are alike", mixture{3, 100_000, 400_000, 100, 60, 900, 90}, 0},
 		{"delays are short", mixture{3, 10_000, 400_000, 100, 50, 9, 0.9}, 0},
 		{"few flows", mixture{3, 10_000, 400_000, 100, 40, 900, 90}, 40},
@@ -112,6 +113,12 @@ func TestWorstMixture(t *testing.T) {
 			}
 		}
 	}
+	equal := less
+	equal.Link = 5
+	got := mixturesOf(t, m, less, equal).worst
+	if got != less {
+		t.Errorf("of two equal ones, the worst is %+v", got)
+	}
 }
 
 // The warning names how much the draws change a percentile: p99 of all flows if it changes by 10%, else the
@@ -126,6 +133,7 @@ func TestWarningNamesTheEffectOfMixtures(t *testing.T) {
 	lower := confidence.DrawEffect{SizeBin: "<10 KB", Quantile: 0.9, Drawn: 3, Own: 4}
 	ofSize := confidence.DrawEffect{SizeBin: "<10 KB", Quantile: 0.99, Drawn: 3, Own: 2}
 	p90 := confidence.DrawEffect{SizeBin: sizebin.All, Quantile: 0.9, Drawn: 3, Own: 2}
+	equal := confidence.DrawEffect{SizeBin: "<10 KB", Quantile: 0.9, Drawn: 9, Own: 2}
 	median := confidence.DrawEffect{SizeBin: "<10 KB", Quantile: 0.5, Drawn: 2, Own: 1.5}
 	for _, c := range []struct {
 		name    string
@@ -147,6 +155,10 @@ func TestWarningNamesTheEffectOfMixtures(t *testing.T) {
 		{"p90 of all, and a larger one", mixed, []confidence.DrawEffect{large, p90},
 			": p90 of flows of >1 MB is 9, but 2 with the delays that the same flows had in their link cases " +
 				"(+350%); at ", 3.5},
+		{"two changes of equal size", mixed, []confidence.DrawEffect{large, equal},
+			": p90 of flows of >1 MB is 9, but 2", 3.5},
+		{"its example", mixture{3, 10_000, 400_000, 100, 50, 1550, 135}, []confidence.DrawEffect{p99},
+			"the mean delay per packet is 1.6 us for the smaller and 0.14 us for the larger ones", 22.5/7.3 - 1},
 		{"half of the flows beyond it", mixture{3, 10_000, 400_000, 900, 450, 900, 90},
 			[]confidence.DrawEffect{median}, "p50 of flows of <10 KB is 2, but 1.5 with", median.Relative()},
 		{"fewer than half of them", mixture{3, 10_000, 400_000, 900, 449, 900, 90},
@@ -177,6 +189,10 @@ func TestMixturesOfClusters(t *testing.T) {
 	found := mixturesOf(t, m, mixture{3, 10_000, 400_000, 100, 50, 900, 90}).WarningOfClusters(m.Network)
 	if len(found) != 1 || !strings.HasPrefix(found[0].Text, "5% of the flows draw delays from buckets") {
 		t.Errorf("5%%: %+v", found)
+	}
+	found = mixturesOf(t, m, mixture{3, 10_000, 400_000, 8100, 1620, 90, 900}).WarningOfClusters(m.Network)
+	if len(found) != 1 || !strings.HasPrefix(found[0].Text, "90% of the flows draw delays from buckets") {
+		t.Errorf("90%%: %+v", found)
 	}
 	found = mixturesOf(t, m, mixture{3, 10_000, 400_000, 100, 49, 900, 90}).WarningOfClusters(m.Network)
 	if len(found) != 0 {

@@ -287,3 +287,81 @@ func TestLinkOfAWarningInItsRow(t *testing.T) {
 		t.Errorf("links %v", links)
 	}
 }
+
+// Percentages in texts are those of their numbers. Each is large enough to show an error of 1%.
+func TestPercentagesInTexts(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	p := simkernel.DefaultParams()
+	p.AckBytes = 1000
+	loads := smallLoads(n)
+	loads.Links[1] = loads.Links[3]
+	var limited []tables.SlowdownRow
+	var hops []tables.ContributionRow
+	for i := range int64(100) {
+		row := tables.SlowdownRow{FlowRow: i, Src: 2, Dst: 3, FCTNS: 1000, Slowdown: 2}
+		if i < 90 {
+			row.WindowNS = 900
+		}
+		limited = append(limited, row)
+		for h := range int16(2) {
+			hops = append(hops, tables.ContributionRow{Contribution: tables.Contribution{FlowRow: i, Hop: h,
+				LinkID: int32(h)}})
+		}
+	}
+	full := &route.Loads{Links: make([]route.LinkLoad, 8), LastStartNS: 100_000}
+	for id := range full.Links {
+		full.Links[id] = route.LinkLoad{Flows: 1, Bytes: 100_000}
+	}
+	w := tail(t, full, limited, hops)
+	disagrees := []confidence.Interval{{SizeBin: sizebin.All, Flows: 1000, Quantile: 0.9, Estimate: 2,
+		Method: &confidence.MethodPart{Disagreement: 0.7}}}
+	acks := unusualTransport(&step.Model{Network: n, Params: p}, loads)
+	for want, found := range map[string][]Warning{
+		"ACKs have 95% of the size of full data packets": acks,
+		"the window is smaller than the paths of 90% of the flows need, which makes 81% of all FCT, most from " +
+			"host 2 to host 3;": w.Warnings(),
+		"100% of the flows cross two links that are loaded above 60%:": w.LoadedTwice(),
+		"p90 of all flows is estimated at 2.000, and is 3.400 by the link cases where they wait longest " +
+			"(+70%):": Disagreements(disagrees),
+	} {
+		if len(found) != 1 || !strings.HasPrefix(found[0].Text, want) {
+			t.Errorf("%+v, want %q", found, want)
+		}
+	}
+}
+
+// Of equal ones, the first is named: a text does not depend on how many follow.
+func TestTheFirstOfEqualOnesIsNamed(t *testing.T) {
+	loads := &route.Loads{Links: make([]route.LinkLoad, 8)}
+	var flows []tables.SlowdownRow
+	var hops []tables.ContributionRow
+	for i := range int64(2) {
+		flows = append(flows, tables.SlowdownRow{FlowRow: i, Src: int32(2 * i), Dst: int32(2*i + 1), FCTNS: 1000,
+			Slowdown: 3, WindowNS: 500})
+		for h := range int16(4) {
+			hops = append(hops, tables.ContributionRow{Contribution: tables.Contribution{FlowRow: i, Hop: h,
+				LinkID: int32(h), DelayNS: 7}})
+		}
+	}
+	w := tail(t, loads, flows, hops)
+	if w.TailLink() != (TailLink{0, 0.25}) {
+		t.Errorf("%+v", w.TailLink())
+	}
+	spread := w.SpreadOut()
+	if len(spread) != 1 || !strings.HasPrefix(spread[0].Text, "the slowest 1% of flows of <10 KB wait at 3.0") {
+		t.Errorf("%+v", spread)
+	}
+	windows := w.Warnings()
+	if len(windows) != 1 || !strings.Contains(windows[0].Text, "most from host 0 to host 1;") {
+		t.Errorf("%+v", windows)
+	}
+	var rows []confidence.Interval
+	for _, q := range []float64{0.5, 0.9} {
+		rows = append(rows, confidence.Interval{SizeBin: sizebin.All, Flows: 1000, Quantile: q, Estimate: 2,
+			Method: &confidence.MethodPart{Disagreement: 0.2}})
+	}
+	found := Disagreements(rows)
+	if len(found) != 1 || !strings.HasPrefix(found[0].Text, "p50 of all flows") {
+		t.Errorf("%+v", found)
+	}
+}

@@ -257,6 +257,8 @@ var equivalents = []equivalent{
 		"less than a byte"},
 	{"stages/diagnose/warnings.go", "share := w.limitedNS / max(1, w.fctNS)", "1",
 		"flows take longer than 2 ns"},
+	{"stages/diagnose/buffers.go", "alpha = 1e-9 // thresholds are fixed", "1e-9", "any number near 0"},
+	{"stages/diagnose/buffers.go", "if k > 0 && x.bytes <= q.roomB {", ">", "the longest queue has bytes"},
 	{"stages/diagnose/reader.go", "const readFlows = 1 << 18", "", "rows do not depend on the size of parts"},
 	{"stages/diagnose/step.go", "t.Note(f.Watch.TailLink(), -1)", "1", "any time below 0"},
 	{"stages/ingest/labels.go", "a, errA := strconv.ParseUint(wholeText(from), 10, 16)", "16",
