@@ -105,9 +105,12 @@ func tailChart(r *paperRecord) chart {
 	}
 }
 
-// tailPoints are the tails of the first draw.
+// tailPoints are the tails of the first draw. Estimates that are not measured yet have none.
 func tailPoints(r *paperRecord) (points []point) {
 	for _, way := range r.Item.Ways {
+		if len(r.Runs[way]) == 0 {
+			continue
+		}
 		for group, tail := range r.Runs[way][0].Estimate.Tails {
 			service, bin, found := strings.Cut(group, ": ")
 			if !found {

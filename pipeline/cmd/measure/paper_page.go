@@ -261,6 +261,17 @@ func (r *paperRecord) otherLoad() string {
 		share(r.paperLoad()))
 }
 
+// whyNot says what is known about a row with a verdict that does not agree.
+func (r *paperRecord) whyNot(verdicts ...verdict) string {
+	if !slices.ContainsFunc(verdicts, func(v verdict) bool { return v != agrees }) {
+		return ""
+	}
+	if !r.loaded() {
+		return r.otherLoad()
+	}
+	return "the load is the paper's, and the reason is not known"
+}
+
 // margin returns the sampling error of the difference from the paper. The effect of another load than the
 // paper's is added, because it is not random. slope is that of loadSlope.
 func (r *paperRecord) margin(sampling *pool, slope float64) float64 {
@@ -405,32 +416,53 @@ func (p *paper) ns3Section(ctx context.Context) {
 }
 
 func (p *paper) detailSection(ctx context.Context) {
-	records := p.section("detail", "detail")
+	records := longestOnly(p.section("detail", "detail"))
 	for _, r := range records {
 		p.printf("\nOurs, %d flows, %s, busiest link %s, top 10%% %s:", r.flows(), r.settled(),
 			share(r.maxLoad()), share(r.top10()))
 		p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
-		p.againstPaper(r, p.slopeOf("Hadoop", "2-to-1"), 0.1)
-	}
-	for _, r := range longestOnly(records) {
+		p.againstPaper(r, p.slopeOf(detailSizes, "2-to-1"), 0.1, p.similarDraws(r))
 		p.draw(ctx, "detail", "Tails of slowdown by flow size, "+r.settled(), tailChart(r))
 	}
 }
 
+// similarDraws returns the variance between draws of the 192 scenarios with the form and the flow sizes of
+// the scenario in detail, which is one of them.
+func (p *paper) similarDraws(r *paperRecord) pool {
+	var records []*paperRecord
+	for _, form := range p.forms() {
+		for _, item := range form.items {
+			record := p.records[form.key(item)]
+			if item.Section == "192" && record != nil {
+				records = append(records, record)
+			}
+		}
+	}
+	similar := betweenDrawsOf(p.compared(records))[r.Form+", "+detailSizes]
+	if similar == nil {
+		return pool{}
+	}
+	return similar.errors
+}
+
 // againstPaper says whether the error of independent at p99 agrees with the paper's. slope is that of
-// loadSlope.
-func (p *paper) againstPaper(r *paperRecord, slope, paper float64) {
-	var of pool
+// loadSlope. others is the variance between draws of similar scenarios.
+func (p *paper) againstPaper(r *paperRecord, slope, paper float64, others pool) {
+	of := others
 	errors := r.p99Errors(byIndependent, "all")
 	of.add(errors)
 	margin := r.margin(&of, slope)
 	v := p.judged(r.Item.Section, r.against(margin, "all", paper, paper))
-	why := ""
-	if v != agrees && !r.loaded() {
-		why = ": " + r.otherLoad()
+	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**. Ours is %s, sampling error %s%s.",
+		percent(paper), v, sampledError(errors), marginText(margin), after(": ", r.whyNot(v)))
+}
+
+// after returns a text after a separator, or nothing if there is no text.
+func after(separator, text string) string {
+	if text == "" {
+		return ""
 	}
-	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**%s. Ours is %s, sampling error %s.",
-		percent(paper), v, why, sampledError(errors), marginText(margin))
+	return separator + text
 }
 
 func errorRange(lo, hi float64) string {
@@ -476,7 +508,7 @@ var paperTransports = map[string][3]float64{
 }
 
 func (p *paper) transportsSection() {
-	records := p.section("transports", "transports")
+	records := longestOnly(p.section("transports", "transports"))
 	if len(records) == 0 {
 		return
 	}
@@ -490,12 +522,13 @@ func (p *paper) transportsSection() {
 			pools[r.Form][i].add(r.p99Errors(byIndependent, bin))
 		}
 	}
-	slope := p.slopeOf("Hadoop", "2-to-1")
+	slope := p.slopeOf(detailSizes, "2-to-1")
 	p.printf("Ours, error of p99 by size (%s):", strings.Join(bins[:], " / "))
 	p.header("transport and load", "workload", "busiest link", "true p99", "the paper's", byIndependent,
-		"sampling error", "verdict", byFlow)
+		"sampling error", "verdict", "why not", byFlow)
 	for _, r := range records {
-		var truths, theirs, ours, margins, verdicts, flows []string
+		var truths, theirs, ours, margins, flows []string
+		var verdicts []verdict
 		for i, bin := range bins {
 			paper := paperTransports[r.Item.Name][i]
 			errors := r.p99Errors(byIndependent, bin)
@@ -505,32 +538,31 @@ func (p *paper) transportsSection() {
 			margin := r.margin(&pools[r.Form][i], slope)
 			margins = append(margins, marginText(margin))
 			v := p.judged("transports", r.against(margin, bin, paper, paper))
-			verdicts = append(verdicts, string(v))
+			verdicts = append(verdicts, v)
 			flows = append(flows, percent(r.errorOf(byFlow, bin).p99()))
 		}
 		cells := []any{r.Item.Name, r.settled(), share(r.maxLoad())}
-		for _, texts := range [][]string{truths, theirs, ours, margins, verdicts, flows} {
+		for _, texts := range [][]string{truths, theirs, ours, margins} {
 			cells = append(cells, strings.Join(texts, " / "))
 		}
-		p.row(cells...)
+		p.row(append(cells, fmt.Sprintf("%s / %s / %s", verdicts[0], verdicts[1], verdicts[2]),
+			r.whyNot(verdicts...), strings.Join(flows, " / "))...)
 	}
 }
 
 func (p *paper) mixSection(ctx context.Context) {
-	records := p.section("mix", "mix")
+	records := longestOnly(p.section("mix", "mix"))
 	for _, r := range records {
 		p.printf("\nOurs, `mixed`, %d flows, %s, busiest link %s. The paper gives no numbers to compare with:",
 			r.flows(), r.settled(), share(r.maxLoad()))
 		services := slices.Sorted(maps.Keys(r.Runs[byExact][0].Estimate.Services))
 		p.estimateTable(r, services, paperEstimate.byService)
-	}
-	for _, r := range longestOnly(records) {
 		p.draw(ctx, "mix", "Tails of slowdown by workload and flow size, "+r.settled(), mixChart(r))
 	}
 }
 
 func (p *paper) failuresSection(ctx context.Context) {
-	records := p.section("failures", "failures")
+	records := longestOnly(p.section("failures", "failures"))
 	if len(records) == 0 {
 		return
 	}
@@ -541,11 +573,11 @@ func (p *paper) failuresSection(ctx context.Context) {
 		}
 		of[r.Form].add(r.p99Errors(byIndependent, "all"))
 	}
-	slope := p.slopeOf("Hadoop", "2-to-1")
+	slope := p.slopeOf(detailSizes, "2-to-1")
 	p.printf("Ours, `failures`, errors of p50 / p90 / p99 / p99.9. Sampling errors of p99 are pooled over " +
 		"the rows of a form:")
 	p.header("cable down", "workload", "busiest link", "`exact`", "the paper's p99", byIndependent, "verdict",
-		"sampling error", byFlow)
+		"why not", "sampling error", byFlow)
 	for _, r := range records {
 		lo := 0.11
 		hi := 0.14
@@ -553,14 +585,15 @@ func (p *paper) failuresSection(ctx context.Context) {
 			lo = 0.1
 			hi = 0.1
 		}
+		v := p.judged("failures", r.against(r.margin(of[r.Form], slope), "all", lo, hi))
 		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
 			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
 			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
-			p.judged("failures", r.against(r.margin(of[r.Form], slope), "all", lo, hi)),
+			v, r.whyNot(v),
 			marginText(r.margin(of[r.Form], slope)),
 			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
-	p.failurePictures(ctx, longestOnly(records))
+	p.failurePictures(ctx, records)
 }
 
 // failurePictures draws the errors of the trials, and the tails of the trial with the greatest error.
@@ -654,7 +687,7 @@ func (p *paper) largeSection(ctx context.Context) {
 			share(r.maxLoad()), share(r.top10()))
 		if slices.Contains(r.Item.Ways, byExact) {
 			p.estimateTable(r, append(slices.Clone(sizeBins), "all"), paperEstimate.bySize)
-			p.againstPaper(r, p.slopeOf("WebServer", "2-to-1"), 0.088)
+			p.againstPaper(r, p.slopeOf("WebServer", "2-to-1"), 0.088, pool{})
 		}
 		p.timeTable([]*paperRecord{r})
 		if r.Item.Tails {
