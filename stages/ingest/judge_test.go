@@ -322,3 +322,15 @@ func TestMostUnknownOfBothKindsOfRows(t *testing.T) {
 		t.Errorf("%+v, %v", most, err)
 	}
 }
+
+// A row's own label precedes that of the labels table, unless the table comes first.
+func TestOrderOfLabels(t *testing.T) {
+	const own = "nullif(trim(j.service), '')"
+	for first, want := range map[bool]bool{false: true, true: false} {
+		in := &Ingester{o: Options{LabelsFirst: first}}
+		text := in.labelSQL("service")
+		if strings.HasPrefix(text, own+", CASE ") != want || strings.HasSuffix(text, " END, "+own) == want {
+			t.Errorf("labels of the table first %v: %s", first, text)
+		}
+	}
+}

@@ -184,13 +184,7 @@ func (l *leaves) below(v any, path []string, around map[string]any) error {
 			return nil
 		}
 		around = maps.Clone(around)
-		if around == nil {
-			around = map[string]any{}
-		}
 		around[valueKey] = v
-	}
-	if len(path) > 0 {
-		return nil
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -622,6 +622,8 @@ func TestValuesOfRegularRows(t *testing.T) {
 		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=0 ra=r",
 			"0 bytes, -1 packets, rate 1, observer r"},
 		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt= ra=r", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 ra=_r", ""},
+		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 tr=x", ""},
 		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 sp=65536", ""},
 		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 dp=65536", ""},
 		{"nfdump", Options{}, "firstSeen=1769850000000 sa=0 da=1 ibyt=1 dp=x", ""},

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parsimon/stages/topology/topologytest"
 )
 
 // nfdumpRow is the header of the rows that rowAt returns.
@@ -362,5 +364,37 @@ func TestKnownTexts(t *testing.T) {
 	}
 	if texts.of([]byte("another")) != "another" || len(texts.all) != 1 {
 		t.Errorf("%d texts after one more", len(texts.all))
+	}
+}
+
+// The number of samples is unknown if only the format says that packets are sampled.
+func TestSamplesOfRegularRows(t *testing.T) {
+	r, records, _ := regularOf(t, "goflow2", Options{})
+	row := `{"type":"SFLOW_5","src_addr":"0","dst_addr":"1","bytes":918,"TimeFlowStart":1769850000}`
+	if !r.take(t, "", row, 1) {
+		t.Fatal("a sampled packet is not regular")
+	}
+	if err := r.out.finish(); err != nil {
+		t.Fatal(err)
+	}
+	if len(records.rows) != 1 || !strings.Contains(records.rows[0], " size_bytes=900 ") ||
+		!strings.Contains(records.rows[0], " samples=(null) packets=1 ") {
+		t.Errorf("%q", records.rows)
+	}
+}
+
+// A file without regular rows is left to the SQL, without remarks or counts.
+func TestFilesWithoutRegularRows(t *testing.T) {
+	const text = "ts,firstSeen,sa,da,ibyt\n2026-01-31 09:00:00,2026-01-31 09:00:00,0,1,9"
+	m, file := writeLog(t, "nfdump", text)
+	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{TmpDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	in.note("end", "a table", " may be cut")
+	stats, regular, err := in.RegularFile(t.Context(), m, file, 1, FileTables{&rowsSink{}, &rowsSink{}})
+	if regular || err != nil || stats.Rows != 0 || !slices.Equal(in.Notes(), []string{"a table may be cut"}) {
+		t.Errorf("regular %v, %+v, notes %q, %v", regular, stats, in.Notes(), err)
 	}
 }
