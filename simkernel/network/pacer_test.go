@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -128,7 +129,7 @@ func TestBatchesEndWithAnError(t *testing.T) {
 		}
 		p.next++
 	}
-	if err := p.fill(); err != errPathEmpty || p.pending != nil {
+	if err := p.fill(); !errors.Is(err, errPathEmpty) || p.pending != nil {
 		t.Errorf("error %v", err)
 	}
 	if err := p.fill(); err != nil || p.nextStart() != never {

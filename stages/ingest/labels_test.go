@@ -149,9 +149,9 @@ func TestRangesOfPorts(t *testing.T) {
 			}
 		}
 	}
-	any := of("a", 0, 65_535)
-	got, found := class{{24, nil}, {8, []label{of("b", 1, 65_535), any}}}.others()
-	want := (portLabel{-1, -1, 1_008, any})
+	every := of("a", 0, 65_535)
+	got, found := class{{24, nil}, {8, []label{of("b", 1, 65_535), every}}}.others()
+	want := (portLabel{-1, -1, 1_008, every})
 	if !found || got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -314,7 +314,7 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 
 // An untilDone reads until its context is done.
 type untilDone struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // io.Reader has no context
 	r   io.Reader
 }
 
