@@ -327,7 +327,7 @@ var equivalents = []equivalent{
 	{"stages/ingest/regularfile.go", "hashes:    extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),", "",
 		"memory"},
 	{"stages/ingest/regularfile.go",
-		"out: regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},", "1",
+		"out:       regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},", "1",
 		"any number below 0 is none"},
 	{"stages/ingest/regularfile.go",
 		"if r.m.timed && len(r.fields) > 1 && isTime(string(r.fields[0])) {", "1",
