@@ -58,8 +58,8 @@ func TestRowsOfTheWorkload(t *testing.T) {
 	}
 }
 
-// A flow of 1,000 bytes takes 838.4 ns and 1 µs on each of two links, and its ACK 48 ns and 1 µs. TCP is told
-// this round trip, on which its first timeout depends.
+// On each of two links, sending a packet of 1,000 bytes takes 838.4 ns and sending its ACK takes 48 ns. Each
+// link has a delay of 1 µs. The first timeout of TCP depends on the sum, its round trip.
 func TestTimesOfAFlow(t *testing.T) {
 	e := overSwitch(simkernel.CUBIC, 0, 0, 0)
 	n := newExampleNetwork(t, &e, BufferParams{}, 1)

@@ -585,12 +585,12 @@ func (p *paper) failuresSection(ctx context.Context) {
 			lo = 0.1
 			hi = 0.1
 		}
-		v := p.judged("failures", r.against(r.margin(of[r.Form], slope), "all", lo, hi))
+		margin := r.margin(of[r.Form], slope)
+		v := p.judged("failures", r.against(margin, "all", lo, hi))
 		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
 			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
 			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
-			v, r.whyNot(v),
-			marginText(r.margin(of[r.Form], slope)),
+			v, r.whyNot(v), marginText(margin),
 			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
 	p.failurePictures(ctx, records)
