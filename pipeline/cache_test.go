@@ -13,7 +13,7 @@ import (
 )
 
 // A run that finds its link cases in a cache has the same rows as a run that simulates them, in any state of
-// the cache.
+// the cache. In the short form, the cache is damaged in one way.
 func TestCacheChangesNoRow(t *testing.T) {
 	for _, v := range []Variant{independent, flow} {
 		t.Run(v.Estimator.String(), func(t *testing.T) { cacheChangesNoRow(t, v) })
@@ -44,8 +44,13 @@ func cacheChangesNoRow(t *testing.T, v Variant) {
 	if v.Estimator == estimators.Flow { // the steps after this one are the same
 		return
 	}
+	changes := 0
 	change := func(what string, how func(data []byte) []byte) {
 		t.Helper()
+		changes++
+		if testing.Short() && changes > 1 {
+			return
+		}
 		packs, err := filepath.Glob(filepath.Join(dir, "*.pack"))
 		if err != nil || len(packs) == 0 {
 			t.Fatalf("packs %v, %v", packs, err)

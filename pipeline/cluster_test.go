@@ -6,6 +6,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/schema/daily"
 	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
 )
@@ -80,7 +81,8 @@ func everyHopOnce(t *testing.T, r *Estimation) {
 	}
 }
 
-// If a clustered run is killed, the same command continues it and produces the same rows.
+// If a clustered run is killed, the same command continues it and produces the same rows. In the short form,
+// it is killed in one of the stages each day.
 func TestKilledClusteredRunContinues(t *testing.T) {
 	topology, flows := fixture.Trace(t, 8000)
 	c, err := linksim.ParseClustering("50%")
@@ -91,7 +93,11 @@ func TestKilledClusteredRunContinues(t *testing.T) {
 	o.Cluster = c
 	estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, estimators.Independent)
-	for stage, after := range map[string]int{"cluster": 2, "simulate": 2, "draw": 2} {
+	const after = 2
+	for i, stage := range []string{"cluster", "simulate", "draw"} {
+		if testing.Short() && !daily.Runs(i, 3) {
+			continue
+		}
 		o.Lake = t.TempDir()
 		killedChild(t, o.Lake, flows, stage, after, childBy+"=independent", childCluster+"=50%")
 		run := estimate(t, topology, flows, o)

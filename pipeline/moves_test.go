@@ -17,6 +17,7 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/daily"
 	"parsimon/simkernel"
 	"parsimon/stages/estimators"
 	"parsimon/stages/moves"
@@ -38,12 +39,12 @@ func movingScenario(t *testing.T, text moves.Text) *scenario.Scenario {
 }
 
 // If paths move, the whole network is simulated. The rows are the same for any number of workers and for
-// other ids.
+// other ids. In the short form, one of the texts that move paths runs each day.
 func TestMoves(t *testing.T) {
 	const cable = "pod0-fabric0:plane0-spine0"
 	sent := "SELECT sum(retransmissions) > 0, sum(reordered) > 0, count(*), min(slowdown) >= 1 FROM slowdowns"
 	seen := map[string]string{}
-	for _, c := range []struct {
+	for i, c := range []struct {
 		text moves.Text
 		want string
 	}{
@@ -56,6 +57,9 @@ func TestMoves(t *testing.T) {
 		{moves.Text{Events: []string{cable + " down 1ms..1500us", "pod1-fabric0:plane0-spine0 loss 0.01"},
 			Converge: "100us"}, "[true false 553 true]"},
 	} {
+		if testing.Short() && i > 1 && !daily.Runs(i, 5) {
+			continue
+		}
 		digests := map[string]bool{}
 		var ids, rowsOf string
 		for workers := 1; workers <= 2; workers++ {

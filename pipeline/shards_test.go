@@ -154,7 +154,7 @@ func (t *arrayJob) step(step, next string) {
 }
 
 func testArrayJobs(tt *testing.T, by estimators.Name) {
-	topology, flows := fixture.Trace(tt, 70_000) // two files of flows
+	topology, flows := fixture.Trace(tt, 33_000) // two files of flows
 	t := &arrayJob{T: tt, lake: tt.TempDir(), by: by}
 	alone := options{Lake: t.TempDir(), Variant: arrayVariant(by, 0), Workers: 2}
 	estimate(t, topology, flows, alone)

@@ -160,6 +160,9 @@ func TestOutlasting(t *testing.T) {
 // and doubles it. Only six flows are beyond p99.9, so it is printed, by flow size, but has no limit. One
 // of the transports runs each day.
 func TestBiasOfWindows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	fixture.WriteFile(t, filepath.Join(dir, "sizes.txt"), "200 20\n1000 40\n5000 60\n20000 75\n100000 "+
 		"90\n1000000 99\n3000000 100\n")

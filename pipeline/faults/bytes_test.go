@@ -201,6 +201,9 @@ func TestDamagedBytes(t *testing.T) {
 	}
 	c.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	rounds := len(names) // each kind of file once
+	if testing.Short() {
+		rounds /= 4
+	}
 	repairs := 1
 	if long {
 		rounds = 1000

@@ -155,6 +155,9 @@ func TestKilled(t *testing.T) {
 		return
 	}
 	rounds := 6
+	if testing.Short() {
+		rounds = 2
+	}
 	some := slices.Clone(jobs)
 	c.rng.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	if long {

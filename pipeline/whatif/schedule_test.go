@@ -26,9 +26,14 @@ func TestSweepIsTheSameSideBySide(t *testing.T) {
 	o := settings(t, estimators.Exact)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9}
+	counts := append([]int{1}, daily.Today(2, 2, 5)...)
+	if testing.Short() {
+		plan.Tier = "pod0-fabric0:plane0-spine0,pod0-fabric1:plane1-spine0"
+		counts = []int{1, 2}
+	}
 	var want *Sweep
 	wantRows := ""
-	for _, workers := range append([]int{1}, daily.Today(2, 2, 5)...) {
+	for _, workers := range counts {
 		o.Workers = workers
 		plan.worst = fmt.Sprintf("%d at once", workers) // has separate records and rows
 		s, err := RunSweep(t.Context(), base, plan, o)
@@ -108,13 +113,19 @@ func forgetRecords(t *testing.T, o Settings, base string, s *Sweep) {
 func TestParametersAreTheSameSideBySide(t *testing.T) {
 	t.Parallel()
 	file := fixture.Services(t)
+	seeds := []string{"1", "2", "3"}
+	counts := append([]int{1}, daily.Today(2, 2, 5)...)
+	if testing.Short() {
+		seeds = seeds[:1]
+		counts = []int{1, 2}
+	}
 	var want []ParameterRun
-	for _, workers := range append([]int{1}, daily.Today(2, 2, 5)...) {
+	for _, workers := range counts {
 		o := settings(t, estimators.Flow)
 		withCache(t, &o)
 		o.Workers = workers
 		plan := ParameterPlan{Scenario: file, MaxRuns: 6, Axes: []Axis{
-			{"load.max", []string{"20%", "40%"}}, {"seed", []string{"1", "2", "3"}},
+			{"load.max", []string{"20%", "40%"}}, {"seed", seeds},
 		}}
 		p, err := SweepParameters(t.Context(), plan, o)
 		if err != nil {
