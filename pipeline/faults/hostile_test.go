@@ -204,14 +204,14 @@ func TestHostileLakes(t *testing.T) {
 		trap
 		args []string
 	}
-	parts := 6 // one of this number of attacks runs
+	parts := uint64(6) // one of this number of attacks runs
 	if testing.Short() {
 		parts = 24
 	}
 	var attacks []attack
 	for i, trap := range traps {
 		for j, args := range strangersCommands {
-			if long || (i+j+int(c.seed%6))%parts == 0 {
+			if long || (uint64(i+j)+c.seed%parts)%parts == 0 {
 				attacks = append(attacks, attack{trap, args})
 			}
 		}

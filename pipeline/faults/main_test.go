@@ -18,11 +18,10 @@
 //
 // By default, about a tenth of the rounds run, drawn with seed 1, and fewer with -short. PARSIMON_LONG=1
 // (make faults) runs all rounds, as many at once as there are cores. Each test then draws and prints its own
-// seed.
-// PARSIMON_FAULTS_TIME is the approximate duration of such a run. Each test has a share of it, and reports
-// the rounds for which it had no time. PARSIMON_SEED sets the seed. PARSIMON_FAULTS_TABLE names a file in
-// which the completed rounds are recorded. If the file has rounds of an earlier run, the tests run only the
-// rounds that are missing or failed.
+// seed. PARSIMON_FAULTS_TIME is the approximate duration of such a run. Each test has a share of it, and
+// reports the rounds for which it had no time. PARSIMON_SEED sets the seed. PARSIMON_FAULTS_TABLE names a
+// file in which the completed rounds are recorded. If the file has rounds of an earlier run, the tests run
+// only the rounds that are missing or failed.
 package faults
 
 import (

@@ -19,6 +19,14 @@ import (
 	"parsimon/stages/estimators"
 )
 
+// runsAtOnce returns the numbers of runs at once that the sweeps of a test have. The short form has two runs.
+func runsAtOnce() []int {
+	if testing.Short() {
+		return []int{1, 2}
+	}
+	return append([]int{1}, daily.Today(2, 2, 5)...)
+}
+
 // A sweep gives the same rows for any number of runs at once. Otherwise, a ranking would depend on the
 // machine.
 func TestSweepIsTheSameSideBySide(t *testing.T) {
@@ -26,14 +34,12 @@ func TestSweepIsTheSameSideBySide(t *testing.T) {
 	o := settings(t, estimators.Exact)
 	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
 	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9}
-	counts := append([]int{1}, daily.Today(2, 2, 5)...)
 	if testing.Short() {
 		plan.Tier = "pod0-fabric0:plane0-spine0,pod0-fabric1:plane1-spine0"
-		counts = []int{1, 2}
 	}
 	var want *Sweep
 	wantRows := ""
-	for _, workers := range counts {
+	for _, workers := range runsAtOnce() {
 		o.Workers = workers
 		plan.worst = fmt.Sprintf("%d at once", workers) // has separate records and rows
 		s, err := RunSweep(t.Context(), base, plan, o)
@@ -114,13 +120,11 @@ func TestParametersAreTheSameSideBySide(t *testing.T) {
 	t.Parallel()
 	file := fixture.Services(t)
 	seeds := []string{"1", "2", "3"}
-	counts := append([]int{1}, daily.Today(2, 2, 5)...)
 	if testing.Short() {
 		seeds = seeds[:1]
-		counts = []int{1, 2}
 	}
 	var want []ParameterRun
-	for _, workers := range counts {
+	for _, workers := range runsAtOnce() {
 		o := settings(t, estimators.Flow)
 		withCache(t, &o)
 		o.Workers = workers
