@@ -85,7 +85,7 @@ type paperEstimate struct {
 	Errors      map[string]percentiles `json:"errors"`          // relative to ns-3, by size bin; nil without
 	Tails       map[string][]float64   `json:"tails,omitempty"` // slowdown at tailQuantiles, by tailGroup
 	// Undrawn is the slowdown of all flows if independent does not draw delays (see bench.undrawn). It is nil
-	// for other estimates.
+	// for other estimates, and outside the 192.
 	Undrawn *percentiles `json:"undrawn,omitempty"`
 }
 
@@ -338,7 +338,7 @@ func (p *paper) estimateOf(ctx context.Context, lake string, e estimate, item pa
 			of.Errors[bin] = v.errors
 		}
 	}
-	if e.Variant == byIndependent {
+	if e.Variant == byIndependent && item.Section == "192" {
 		undrawn := p.undrawn(ctx, lake, e)
 		of.Undrawn = &undrawn
 	}
