@@ -42,7 +42,7 @@ func lakeOfGroups(t *testing.T) (lake string) {
 }
 
 // The percentiles of the macros equal those of quantile_cont to the bit. Each number of threads asks for one
-// of the lists of fractions, and on three days for all.
+// of the lists of fractions, and on three days for all. Short tests have one list and number of threads a day.
 func TestPercentilesAreQuantileCont(t *testing.T) {
 	lake := lakeOfGroups(t)
 	const with = "WITH picked AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS " +
@@ -50,13 +50,17 @@ func TestPercentilesAreQuantileCont(t *testing.T) {
 	const flows = "WITH few AS NOT MATERIALIZED (SELECT scenario, variant, nullif(service, '') AS flow_group, " +
 		"slowdown, CAST(1000 * slowdown AS BIGINT) AS fct_ns FROM slowdowns_all) "
 	const rows = `SELECT scenario, variant, %s AS whole, %s AS flow_group, count(*) AS flows, quantile_cont(value, %s) AS q, max(value) AS max_value FROM picked GROUP BY ALL`
-	for threads, few := range map[int]bool{1: false, 4: false, 2: true} {
+	lists := []string{"[0.999, 0.5, 0.9, 0.99]", "[0.0, 0.3, 1.0]", "[CAST(0.123456789 AS DOUBLE)]"}
+	parts := len(lists)
+	if testing.Short() {
+		parts *= len(lists)
+	}
+	for place, threads := range []int{1, 4, 2} {
 		o := limits(threads, 0)
-		o.Few = few
+		o.Few = threads == 2
 		db := open(t, lake, o)
-		lists := []string{"[0.999, 0.5, 0.9, 0.99]", "[0.0, 0.3, 1.0]", "[CAST(0.123456789 AS DOUBLE)]"}
 		for i, fractions := range lists {
-			if !daily.Runs(i+2*threads, 3) {
+			if !daily.Runs(len(lists)*place+(i+place)%len(lists), parts) {
 				continue
 			}
 			fcts := strings.Replace(fractions, "0.9", "0.8", 1)
@@ -120,13 +124,20 @@ func TestPercentilesOfOverlappingGroups(t *testing.T) {
 	}
 }
 
-// The macros must work for groups whose values exceed the memory limit.
+// The macros must work for groups whose values exceed the memory limit. Short tests have fewer values.
 func TestPercentilesInLittleMemory(t *testing.T) {
+	n := 5_000_011
+	if testing.Short() {
+		n = 500_003
+	}
 	db := open(t, makeKnownLake(t), limits(2, duckdb.MinMemoryBytes))
-	got := sqlCSV(t, db, `WITH picked AS NOT MATERIALIZED (
-		SELECT 'a' AS scenario, 'x' AS variant, i % 4 AS flow_group, 1 + ((i * 7919 % 5000011) / 5000011.0) ** 4 AS value FROM range(5000011) AS r(i)
-	) SELECT whole, flow_group, flows, q[1] BETWEEN 1.0624 AND 1.0626 AS p50, q[2] BETWEEN 1.9604 AND 1.9608 AS p99 FROM percentiles_and_whole(picked, [0.5, 0.99]) ORDER BY ALL`)
-	want := "whole,flow_group,flows,p50,p99\nfalse,0,1250003,true,true\nfalse,1,1250003,true,true\nfalse,2,1250003,true,true\nfalse,3,1250002,true,true\ntrue,,5000011,true,true\n"
+	got := sqlCSV(t, db, fmt.Sprintf(`WITH picked AS NOT MATERIALIZED (
+		SELECT 'a' AS scenario, 'x' AS variant, i %% 4 AS flow_group,
+			1 + ((i * 7919 %% %[1]d) / %[1]d.0) ** 4 AS value FROM range(%[1]d) AS r(i)
+	) SELECT whole, flow_group, flows, q[1] BETWEEN 1.0624 AND 1.0626 AS p50, q[2] BETWEEN 1.9604 AND 1.9608 AS p99
+	FROM percentiles_and_whole(picked, [0.5, 0.99]) ORDER BY ALL`, n))
+	want := fmt.Sprintf("whole,flow_group,flows,p50,p99\nfalse,0,%[1]d,true,true\nfalse,1,%[1]d,true,true\n"+
+		"false,2,%[1]d,true,true\nfalse,3,%[2]d,true,true\ntrue,,%[3]d,true,true\n", n/4+1, n/4, n)
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -278,13 +278,17 @@ aaa,own,after,140000000,154000000,1,10,10,10,0,0,4000000,60000000`},
 007,own,during,0,20,3,3,3.98,4,5,1,11,9223372036854775807`},
 }
 
+// Short tests ask a third of the questions with known answers each day.
 func TestKnownAnswers(t *testing.T) {
 	lake := makeKnownLake(t)
 	writeParts(t, rawDB(t), lake, jobLake)
 	db := open(t, lake, Options{})
 	tested := map[string]bool{}
-	for _, c := range slices.Concat(knownAnswers, chartAnswers) {
+	for i, c := range slices.Concat(knownAnswers, chartAnswers) {
 		tested[c.query] = true
+		if testing.Short() && !daily.Runs(i, 3) {
+			continue
+		}
 		params := map[string]string{"scenario": "aaa", "variant": "own"}
 		for k, v := range c.params {
 			params[k] = v
@@ -300,9 +304,14 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
-// isAskedToday reports whether a test that asks a third of the questions each day asks a question today.
-func isAskedToday(q Query) bool {
-	return daily.Runs(int(crc32.ChecksumIEEE([]byte(q.Name))%3), 3)
+// isAskedToday reports whether a test that asks a third of the questions each day asks a question today. Short
+// tests ask a ninth.
+func isAskedToday(question string) bool {
+	parts := 3
+	if testing.Short() {
+		parts = 9
+	}
+	return daily.Runs(int(crc32.ChecksumIEEE([]byte(question))%9), parts)
 }
 
 // The view of a question gives the same answer as the question with its defaults. A third of the
@@ -310,7 +319,7 @@ func isAskedToday(q Query) bool {
 func TestViewsAreTheQuestions(t *testing.T) {
 	db := open(t, makeKnownLake(t), Options{})
 	for _, q := range listed(t) {
-		if !isAskedToday(q) {
+		if !isAskedToday(q.Name) {
 			continue
 		}
 		want := answer(t, db, q.Name, "csv", nil)
@@ -375,7 +384,7 @@ func TestSizeBinsCover(t *testing.T) {
 var filesRead = regexp.MustCompile(`"Total Files Read": *"?(\d+)`)
 
 // A condition on scenario or variant, in a parameter or around a view, must not open other files. Otherwise
-// queries of large lakes would be slow.
+// queries of large lakes would be slow. A third of the questions is asked today.
 func TestPruning(t *testing.T) {
 	lake := makeKnownLake(t)
 	db := open(t, lake, Options{})
@@ -402,6 +411,9 @@ func TestPruning(t *testing.T) {
 		return plan
 	}
 	for _, q := range listed(t) {
+		if !isAskedToday(q.Name) {
+			continue
+		}
 		// Scenario 007 has at most one file in each table. Questions that pass a list between two scans, or follow
 		// a path, are pruned by parameters only.
 		if !strings.Contains(q.SQL, "unnest(list(") && !strings.Contains(q.SQL, "RECURSIVE") {
@@ -443,6 +455,10 @@ func TestLinkNamesOfOneScenario(t *testing.T) {
 		if !strings.Contains(q.SQL, "FROM link_names") {
 			continue
 		}
+		tried++
+		if testing.Short() && !isAskedToday(q.Name) {
+			continue
+		}
 		text, err := q.With(map[string]string{"scenario": "aaa", "variant": "own"})
 		if err != nil {
 			t.Fatal(err)
@@ -455,7 +471,6 @@ func TestLinkNamesOfOneScenario(t *testing.T) {
 		if err := json.Unmarshal([]byte(plan), &roots); err != nil {
 			t.Fatal(err)
 		}
-		tried++
 		all := planNode{Children: roots}
 		scans := all.scans([]string{"link_id", "src_node", "dst_node", "src_port"})
 		if scans != 1 {
@@ -543,7 +558,7 @@ func TestThreads(t *testing.T) {
 	one := open(t, lake, limits(1, 0))
 	four := open(t, lake, limits(4, 1<<30))
 	for _, q := range listed(t) {
-		if !isAskedToday(q) {
+		if !isAskedToday(q.Name) {
 			continue
 		}
 		a := answer(t, one, q.Name, "csv", nil)

@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 	}
 	defer db.Close()
 	_, err = db.Exec("SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM " +
-		"range(9000000) AS t(i)) WHERE r % 2 = 0")
+		"range(3000000) AS t(i)) WHERE r % 2 = 0")
 	if !IsOutOfMemory(err) || !IsOutOfMemory(FirstLine(err)) {
 		t.Errorf("sorting in little memory: %v", err)
 	}

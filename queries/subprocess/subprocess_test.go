@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema/daily"
 )
 
 // The children run the test binary. Its argument is the SQL to run.
@@ -57,18 +58,22 @@ func run(t *testing.T, text string) (code int, out, log string, err error) {
 }
 
 // A query whose memory DuckDB does not count must not exceed the limit by much. A smaller query of the same
-// kind must succeed.
+// kind must succeed. Short tests have one of the large queries each day.
 func TestMemoryLimit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the process is limited on Linux only")
 	}
-	for _, text := range []string{
+	large := []string{
 		"SELECT len(range(2000000000)) AS n",
 		"SELECT len(list(i)) AS n FROM range(4000000000) AS r(i)",
 		"SELECT quantile_cont(i, 0.5) AS q FROM range(200000000) AS r(i)",
 		"SELECT count(*) FROM (SELECT i, row_number() OVER (ORDER BY hash(i)) AS r FROM range(100000000) AS t(i)) " +
 			"WHERE r % 2 = 0",
-	} {
+	}
+	if testing.Short() {
+		large = daily.Today(len(large), large...)
+	}
+	for _, text := range large {
 		code, _, log, err := run(t, text)
 		said := code == 7 && (strings.Contains(log, "Out of Memory") || strings.Contains(log, "bad_alloc"))
 		if !said && !errors.As(err, new(*MemoryError)) {
