@@ -46,7 +46,7 @@ func (c connectionLog) withBroker(t *testing.T) connectionLog {
 	t.Helper()
 	var records []string
 	for minute := range 5 {
-		records = append(records, record(40001, 9092, 300_000_000, 60*minute, 60*minute+59))
+		records = append(records, record(40001, 9092, 30_000_000, 60*minute, 60*minute+59))
 	}
 	return c.withRecords(t, "p", records...)
 }
@@ -113,7 +113,8 @@ func TestAssumedMessageSizesAreVaried(t *testing.T) {
 	}
 	text := must(t, "run", "--workload", "p", "--lake", c.lake, "--name", "assumed", "--estimator", "exact",
 		"--from", "00:03:00", "--to", "00:03:04")
-	contains(t, text, "for messages of 5.33 KB to 48 KB", "all flows p99 ", ", 100% of the flows, ")
+	contains(t, text, "service db: 75 MB of 1 long connection are simulated as messages of 16 KB, "+
+		"which is a guess", "for messages of 5.33 KB to 48 KB", "all flows p99 ", ", 100% of the flows, ")
 	must(t, "report", "assumed", "--lake", c.lake, "--output", c.path("report.html"))
 	page, err := os.ReadFile(c.path("report.html"))
 	if err != nil || !strings.Contains(string(page), "p99 by assumed message size") {

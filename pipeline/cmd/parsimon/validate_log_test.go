@@ -86,14 +86,14 @@ func TestRunCarriesTheBytesOfTheLog(t *testing.T) {
 	c.run(t, "all", "--traffic", "db=messages:100KB")
 	v := c.againstLog(t, "all")
 	b := v.Links.Flows
-	if v.Links.Near != 1 || b.Log != 5*750e6+50*25_000 || b.Simulated+b.After != b.Log || b.Earlier != 0 {
+	if v.Links.Near != 1 || b.Log != 5*75e6+50*2_500 || b.Simulated+b.After != b.Log || b.Earlier != 0 {
 		t.Errorf("%+v", v.Links)
 	}
 	minutes := strings.TrimSpace(ask(t, c.lake, "SELECT count(*), min(log_bytes), max(log_bytes), "+
 		"max(abs(simulated_bytes "+
 		"- log_bytes) / log_bytes) <= 0.01 FROM validation_links AS v JOIN links AS l USING (scenario, link_id) "+
 		"WHERE tier = 'host-tor'"))
-	if !strings.HasSuffix(minutes, "\n5,750250000,750250000,true") {
+	if !strings.HasSuffix(minutes, "\n5,75025000,75025000,true") {
 		t.Errorf("minutes of the link of web1: %s", minutes)
 	}
 	// The log is not a simulation of the network.
@@ -119,7 +119,7 @@ func TestWrongTrafficModelIsSeen(t *testing.T) {
 	s := v.Durations.Services
 	if len(s) != 1 || s[0].Service != "db" || !s[0].Bulk || s[0].Flows != 2 ||
 		s[0].LogNS != 59e9 || s[0].Ratio > 0.2 {
-		t.Errorf("durations %+v: want 2 of 59 s; 750 MB take 6.3 s and more on a link of 1 Gbps", s)
+		t.Errorf("durations %+v: want 2 of 59 s; 75 MB take 6.3 s and more on a link of 100 Mbps", s)
 	}
 	contains(t, must(t, "validate", "--truth", "log", "--scenario", "bulk", "--lake", c.lake),
 		`warning: bulk transfers of service "db" take 0.1`)
@@ -142,20 +142,20 @@ func TestWrongTrafficModelIsSeen(t *testing.T) {
 func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t).withRecords(t, "part",
-		record(50000, 443, 120_000_000, 150, 209), // stays whole: it is a single record
-		record(50001, 443, 30_000_000, 190, 219), record(50002, 443, 1_000_000, 200, 200))
+		record(50000, 443, 12_000_000, 150, 209), // stays whole: it is a single record
+		record(50001, 443, 3_000_000, 190, 219), record(50002, 443, 100_000, 200, 200))
 	out := must(t, "run", "--workload", "part", "--lake", c.lake, "--name", "part", "--estimator", "independent",
 		"--from", "00:03", "--to", "00:04")
-	contains(t, out, "warning: flows: transfers that began before the run's part of the log have 60 MB of it, ",
+	contains(t, out, "warning: flows: transfers that began before the run's part of the log have 6 MB of it, ",
 		"66%, and", "what the links of 2 hosts carry, such as 65.9% of what db1 receives")
 	v := c.againstLog(t, "part")
 	b := v.Links.Flows
-	if b.Log != 91_000_000 || b.Earlier != 60_000_000 || b.Simulated != 31_000_000 || v.Links.EarlierLinks != 4 {
-		t.Errorf("%+v, want 91 MB in the log, of which 60 MB began before", v.Links)
+	if b.Log != 9_100_000 || b.Earlier != 6_000_000 || b.Simulated != 3_100_000 || v.Links.EarlierLinks != 4 {
+		t.Errorf("%+v, want 9.1 MB in the log, of which 6 MB began before", v.Links)
 	}
 	contains(t, must(t, "validate", "--truth", "log", "--scenario", "part", "--lake", c.lake),
 		"warning: at least 5% of the bytes of 4 links belong to transfers that began before", "65.9%")
-	// The duration of the 30 MB is 29 s ± 1 s. The transfer within one second is not compared.
+	// The duration of the 3 MB is 29 s ± 1 s. The transfer within one second is not compared.
 	s := v.Durations.Services
 	if len(s) != 1 || s[0].Bulk || s[0].Flows != 1 || s[0].LogNS != 29e9 {
 		t.Errorf("durations %+v: want one of 29 s", s)
@@ -169,7 +169,8 @@ func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
 	c.run(t, "base", "--traffic", "db=messages:1MB", "--from", "00:02")
 	must(t, "what-if", "base", "--lake", c.lake, "--scale", "db=1.5", "--name", "more", "--estimator",
 		"independent")
-	must(t, "run", "parking-lot/short", "--lake", c.lake, "--estimator", "independent", "--name", "drawn")
+	must(t, "run", "small", "--duration", "1ms", "--lake", c.lake, "--estimator", "independent", "--name",
+		"drawn")
 	validate := []string{"validate", "--lake", c.lake, "--truth", "log", "--scenario"}
 	mustFail(t,
 		failure{exitFailed, "drawn does not come from a flow log", append(validate, "drawn")},
@@ -178,7 +179,7 @@ func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
 		failure{exitUsage, "--slot goes with --truth", []string{"validate", "--lake", c.lake, "--slot", "1s"}},
 		failure{exitFailed, "take longer slots", append(validate, "base", "--slot", "1ms")})
 	must(t, "run", "--workload", "p", "--lake", c.lake, "--name", "windows", "--from", "00:02", "--to", "00:03",
-		"--traffic", "db=messages:10KB", "--within", "40%", "--of", "p50")
+		"--traffic", "db=messages:1KB", "--within", "40%", "--of", "p50")
 	mustFail(t, failure{exitFailed, "run it without --within", append(validate, "windows")})
 	c.withRecords(t, "p", record(1, 443, 1000, 0, 0))
 	mustFail(t, failure{exitFailed, "was removed, or more was added to it", append(validate, "base")})
@@ -190,14 +191,14 @@ func TestCountersNameTheLinksThatFlowsDoNotExplain(t *testing.T) {
 	t.Parallel()
 	c := newConnectionLog(t)
 	c.run(t, "all", "--traffic", "db=messages:1MB")
-	const halfMinute = 375_125_000 // bytes of each link of the path
+	const halfMinute = 37_512_500 // bytes of each link of the path
 	var rows []string
 	add := func(at, device, port, direction string, bytes int64) {
 		rows = append(rows, fmt.Sprintf("%s,%s,%s,%s,%d", at, device, port, direction, bytes))
 	}
 	for i := range int64(11) { // every 30 s of the log
 		at := fmt.Sprint(1769817600 + 30*i)
-		add(at, "LEAF1", "e1", "rx", (1<<32-1e9+i*halfMinute)%(1<<32))
+		add(at, "LEAF1", "e1", "rx", (1<<32-1e8+i*halfMinute)%(1<<32))
 		add(fmt.Sprintf("2026-01-31T00:%02d:%02dZ", i/2, i%2*30), "leaf1", "E49", "tx", 1<<40+i*halfMinute*5/4)
 		add(at, "spine1", "E1", "in", 1<<50+i*halfMinute*5/4)
 		add(at+"000", "spine1", "E2", "out", 1<<40+i*halfMinute)
@@ -220,7 +221,7 @@ func TestCountersNameTheLinksThatFlowsDoNotExplain(t *testing.T) {
 		t.Errorf("%+v: %d rows, want %d, all of them used or set aside", v.Counters, sum, len(rows))
 	}
 	counted := ask(t, c.lake, "SELECT count(*), sum(counted_bytes) FROM validation_links WHERE link_id = 0")
-	if !strings.HasSuffix(counted, "\n5,3751250000\n") {
+	if !strings.HasSuffix(counted, "\n5,375125000\n") {
 		t.Errorf("slots of the link of web1: %s", counted)
 	}
 	args := []string{"validate", "--truth", "log", "--scenario", "all", "--lake", c.lake}
