@@ -158,6 +158,9 @@ func TestParquetRowNumberColumn(t *testing.T) {
 
 // Megabytes of JSON with many paths are read with the minimum memory.
 func TestMemoryOfJSON(t *testing.T) {
+	if testing.Short() {
+		t.Skip("memory is left out with -short")
+	}
 	var text strings.Builder
 	for i := range 16_000 {
 		fmt.Fprintf(&text, `{"insertId":"%d","resource":{"type":"gce_subnetwork","labels":{"project_id":"p","subnetwork_name":"default"}},`+

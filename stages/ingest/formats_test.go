@@ -34,10 +34,10 @@ func ingestFixture(t *testing.T, format, file string) (tested, error) {
 }
 
 // The flows and rejects of every format's fixture, which was written by hand from the format's documentation.
-// With -short one fixture of each way to read a file is ingested.
+// With -short, one of the fixtures of different ways to read a file is ingested each day.
 func TestFormats(t *testing.T) {
-	short := []string{"plain.csv", "vpc_v2.log", "goflow2.jsonl", "nfdump.csv", "hpcc_flow.txt",
-		"reference.json", "zeek.log", "azure_nsg.json"}
+	short := daily.Today(4, "plain.csv", "hpcc_flow.txt", "vpc_v2.log", "reference.json", "goflow2.jsonl",
+		"zeek.log", "nfdump.csv", "azure_nsg.json")
 	for _, c := range []struct {
 		format, file                 string
 		rows, flows, merged, rejects int64
@@ -326,20 +326,28 @@ func TestOwnMapping(t *testing.T) {
 		stats.RejectsFile); got != "2 left out by the mapping: 1,2,20,3" {
 		t.Errorf("rejects %s", got)
 	}
-	for query, want := range map[string]string{
-		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source, range(2)`:             "more than once",
-		`SELECT "row" + 1 AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`:          "does not have",
-		`SELECT greatest("row", 2) AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`: "more than once",
-		`SELECT "row", a AS src, b AS dst, n AS size_bytes FROM source`:                                      "yields no column start_ns",
-		`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns, 1 AS color FROM source`:           "color, which is not a canonical column",
-		`SELECT "row", a AS src, b AS dst, n AS size_bytes, true AS start_ns FROM source`:                    "start_ns is of type BOOLEAN",
-		`SELECT "row", (SELECT content FROM read_text('/etc/hostname')) AS src FROM source`:                  `"read_text" is not allowed`,
-		`SELECT "row", x AS src FROM source`:                                                                 "mapping mine",
-		`DROP TABLE source; SELECT 1`:                                                                        "without a semicolon",
+	for i, c := range [][2]string{
+		{`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source, range(2)`, "more than once"},
+		{`SELECT "row" + 1 AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`,
+			"does not have"},
+		{`SELECT greatest("row", 2) AS "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns FROM source`,
+			"more than once"},
+		{`SELECT "row", a AS src, b AS dst, n AS size_bytes FROM source`, "yields no column start_ns"},
+		{`SELECT "row", a AS src, b AS dst, n AS size_bytes, 1 AS start_ns, 1 AS color FROM source`,
+			"color, which is not a canonical column"},
+		{`SELECT "row", a AS src, b AS dst, n AS size_bytes, true AS start_ns FROM source`,
+			"start_ns is of type BOOLEAN"},
+		{`SELECT "row", (SELECT content FROM read_text('/etc/hostname')) AS src FROM source`,
+			`"read_text" is not allowed`},
+		{`SELECT "row", x AS src FROM source`, "mapping mine"},
+		{`DROP TABLE source; SELECT 1`, "without a semicolon"},
 	} {
-		if _, err := run(query); err == nil || !strings.Contains(err.Error(), want) ||
+		if testing.Short() && !daily.Runs(i, 3) {
+			continue
+		}
+		if _, err := run(c[0]); err == nil || !strings.Contains(err.Error(), c[1]) ||
 			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: error %v, want %q", query, err, want)
+			t.Errorf("%s: error %v, want %q", c[0], err, c[1])
 		}
 	}
 }
@@ -735,10 +743,9 @@ func TestDSCP(t *testing.T) {
 		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,IPTOS,sampledPacketSize,meanSkipCount\n1769850000,10.0.0.1,10.0.1.5,184,1518,1\n", "1500 46", ""},
 		{"sflowtool", "unixSecondsUTC,srcIP,dstIP,ip_tos,packet_size,sampling_rate\n1769850000,10.0.0.1,10.0.1.5,0xb8,1518,1\n", "1500 46", ""},
 	} {
-		if leavesOut(t, i, i%3 == 0) {
+		if leavesOut(t, i, daily.Runs(i, 7)) {
 			continue
 		}
-
 		file := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
