@@ -193,7 +193,7 @@ func TestKernelForgetsFeedback(t *testing.T) {
 func TestTransportsKeepTheirBounds(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		slower := false
-		for seed := range uint64(100) {
+		for _, seed := range kerneltest.Seeds(100, 3) {
 			rng := rand.New(rand.NewPCG(seed, 12))
 			p := simkernel.ParamsOf(kind)
 			kerneltest.RandomConstants(rng, &p)
