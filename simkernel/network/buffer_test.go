@@ -29,7 +29,7 @@ func runBuffered(t testing.TB, e *netExample, b BufferParams, chunk int) *Buffer
 // Without limits it agrees as long as the slow one loses nothing.
 func TestBufferedAgreesWithTwin(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
-		for _, seed := range kerneltest.Seeds(300, 5) {
+		for _, seed := range kerneltest.Seeds(300, 11) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 10))
 			kerneltest.RandomConstants(rng, &e.params)
@@ -95,7 +95,7 @@ func reservedBuffer(e *netExample, rng *rand.Rand, classes int64) BufferParams {
 func TestBufferedLaws(t *testing.T) {
 	var all Losses
 	for _, kind := range simkernel.PacedTransports() {
-		for _, seed := range kerneltest.Seeds(120, 3) {
+		for _, seed := range kerneltest.Seeds(120, 7) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 31))
 			kerneltest.RandomConstants(rng, &e.params)

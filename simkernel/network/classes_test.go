@@ -46,7 +46,7 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 	paused := int64(0)
 	dropped := int64(0)
 	storms := int64(0)
-	seeds := kerneltest.Seeds(200, 5)
+	seeds := kerneltest.Seeds(200, 7)
 	for _, kind := range simkernel.PacedTransports() {
 		for _, seed := range seeds {
 			e, rng, tree := pfcExample(kind, seed+1000)
@@ -118,7 +118,7 @@ func TestClassesAgreeWithTwin(t *testing.T) {
 // A single class, of any weight, yields the same results as no classes.
 func TestOneClassIsNone(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
-		for seed := range uint64(40) {
+		for _, seed := range kerneltest.Seeds(40, 5) {
 			e, rng, _ := pfcExample(kind, seed)
 			for _, b := range []BufferParams{
 				{}, {SwitchBytes: 20 * (e.params.PayloadBytes + e.params.HeaderBytes), Alpha: 1,

@@ -57,7 +57,7 @@ func randomLoops(t simkernel.Transport, seed uint64) netExample {
 // Flows that wait for others start and end as in the twin, to the bit, for any chunks, domains and workers.
 func TestLoopsAgreeWithTwin(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
-		for _, seed := range kerneltest.Seeds(200/min(4, uint64(kind)+1), 5) {
+		for _, seed := range kerneltest.Seeds(200/min(4, uint64(kind)+1), 11) {
 			e := randomLoops(kind, seed)
 			if len(e.flows.StartNS) == 0 {
 				continue

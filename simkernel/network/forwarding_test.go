@@ -197,7 +197,7 @@ func TestMovesThatChangeNothing(t *testing.T) {
 // lost or delivered.
 func TestMovesAreTheSameForAnyDomains(t *testing.T) {
 	var lost, again, reordered int64
-	for _, seed := range kerneltest.Seeds(56, 7) {
+	for _, seed := range kerneltest.Seeds(56, 13) {
 		e := leafSpine(transportOf(seed), seed)
 		b, m := movesExample(t, &e, seed)
 		one, want := runMoving(t, &e, b, m, nil, 1)
@@ -358,7 +358,7 @@ func TestLocalRepair(t *testing.T) {
 	for _, balance := range []Balance{ECMP, Spray} {
 		var lost [2]int64
 		for i, repairNS := range []int64{0, 1000} {
-			for seed := range uint64(20) {
+			for seed := range uint64(10) {
 				e := leafSpine(simkernel.DCTCP, 4*seed)
 				m := Forwarding{Balancing: Balancing{Balance: balance},
 					Failures: faults.Failures{

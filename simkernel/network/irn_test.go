@@ -98,7 +98,7 @@ func (n *Buffered) receiveIRNAck(port int32, p *bufferedPort, k *bufferedPacket,
 func TestIRNAgreesWithTwin(t *testing.T) {
 	var all, back Losses
 	for _, kind := range simkernel.PacedTransports() {
-		for _, seed := range kerneltest.Seeds(100, 3) {
+		for _, seed := range kerneltest.Seeds(100, 7) {
 			e := randomNetworkOf(kind, seed)
 			rng := rand.New(rand.NewPCG(seed, 13))
 			kerneltest.RandomConstants(rng, &e.params)

@@ -269,7 +269,7 @@ func TestPFCAgreesWithTwin(t *testing.T) {
 	paused := int64(0)
 	dropped := int64(0)
 	for _, kind := range simkernel.PacedTransports() {
-		for _, seed := range kerneltest.Seeds(250, 5) {
+		for _, seed := range kerneltest.Seeds(250, 11) {
 			e, rng, ok := pfcExample(kind, seed)
 			if !ok {
 				continue
@@ -577,7 +577,7 @@ func TestRooms(t *testing.T) {
 // later does not overtake an earlier one. Its delay is that of the link when it is sent.
 func TestPausesWithChangingDelays(t *testing.T) {
 	var paused int64
-	for _, seed := range kerneltest.Seeds(40, 3) {
+	for _, seed := range kerneltest.Seeds(40, 7) {
 		e := leafSpine(simkernel.DCTCP, seed)
 		rng := rand.New(rand.NewPCG(seed, 99))
 		b := pfcBuffer(t, &e, rng, 0)

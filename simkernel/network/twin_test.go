@@ -554,7 +554,7 @@ func (r *Results) join(more *Results) error {
 func TestNetworkAgreesWithTwin(t *testing.T) {
 	for _, kind := range simkernel.PacedTransports() {
 		t.Run(kind.String(), func(t *testing.T) {
-			for _, seed := range kerneltest.Seeds(600/min(4, uint64(kind)+1), 7) {
+			for _, seed := range kerneltest.Seeds(600/min(4, uint64(kind)+1), 13) {
 				e := randomNetworkOf(kind, seed)
 				kerneltest.RandomConstants(rand.New(rand.NewPCG(seed, 10)), &e.params)
 				if err := agree(t, &e); err != nil {
