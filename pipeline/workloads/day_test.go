@@ -247,6 +247,10 @@ func (w *dayWriter) record(eni int, f dayFlow, size, startNS, endNS int64) {
 func TestIngestDay(t *testing.T) {
 	records := int64(100_000)
 	files := 8
+	if testing.Short() {
+		records = 25_000
+		files = 2
+	}
 	if os.Getenv("PARSIMON_LONG") != "" {
 		records = 10_000_000
 		files = 96

@@ -232,8 +232,12 @@ func TestFilesSideBySide(t *testing.T) {
 		"2 1 eni 10.0.0.1 10.0.0.2 1 443 6 10 5000 1769905000 1769905001 ACCEPT OK")
 	d.write(t, "day4.log", "srcaddr srcaddr dstaddr bytes start end\n1 2 3 4 5 6\n")
 	d.write(t, "day5.log", "srcaddr dstaddr dstaddr bytes start end\n1 2 3 4 5 6\n")
+	workerCounts := []int{1, 2, 4}
+	if testing.Short() {
+		workerCounts = []int{1, 4}
+	}
 	var first string
-	for _, workers := range []int{1, 2, 4} {
+	for _, workers := range workerCounts {
 		tr := d.trace(0, 1, 2, 3, 4, 5)
 		tr.MaxRejects = 0.5
 		settings := d.settings()

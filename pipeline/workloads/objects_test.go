@@ -122,7 +122,7 @@ func (d traceDir) ingestObjects(t *testing.T, b *bucket) *Report {
 // If all objects of a night were copied before the first is read, a long night would fill the disk. Objects
 // and files with the same content yield the same rows.
 func TestObjectsNeedBoundedDisk(t *testing.T) {
-	const days = 6
+	const days = 4
 	d, b := newBucket(t, days)
 	size := logBytes(t, b, "day0.log")
 	settings := d.settings()
@@ -140,7 +140,7 @@ func TestObjectsNeedBoundedDisk(t *testing.T) {
 	}
 	_, listed := d.open(t)
 	files := newTrace(t, days)
-	want := files.ingest(t, 0, 1, 2, 3, 4, 5)
+	want := files.ingest(t, 0, 1, 2, 3)
 	compareReports(t, got, want)
 	_, fromFiles := files.open(t)
 	for _, table := range []schema.Table{schema.Flows, schema.LinkLoads} {

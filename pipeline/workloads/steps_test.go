@@ -89,9 +89,13 @@ func vpcFlows(random *rand.Rand, parts []int) string {
 }
 
 // The content of a workload, including the bytes of its data files, does not depend on the steps in which it
-// was ingested. Two of the traces run each day.
+// was ingested. Two of the traces run each day, in short tests one.
 func TestSteps(t *testing.T) {
-	for _, name := range daily.Today(3, slices.Sorted(maps.Keys(steppedTraces))...) {
+	parts := 3
+	if testing.Short() {
+		parts = len(steppedTraces)
+	}
+	for _, name := range daily.Today(parts, slices.Sorted(maps.Keys(steppedTraces))...) {
 		s := steppedTraces[name]
 		t.Run(name, func(t *testing.T) {
 			d := newTrace(t, 0)
