@@ -261,15 +261,56 @@ func (r *paperRecord) otherLoad() string {
 		share(r.paperLoad()))
 }
 
-// whyNot says what is known about a row with a verdict that does not agree.
-func (r *paperRecord) whyNot(verdicts ...verdict) string {
+// whyNot says what is known about a row with a verdict that does not agree. The rest of a difference is
+// described by rest; it is empty if the row has several differences.
+func (r *paperRecord) whyNot(rest string, verdicts ...verdict) string {
 	if !slices.ContainsFunc(verdicts, func(v verdict) bool { return v != agrees }) {
 		return ""
 	}
 	if !r.loaded() {
 		return r.otherLoad()
 	}
-	return "the load is the paper's, and the reason is not known"
+	return "the load is the paper's, and " + cmp.Or(rest, "the reason is not known")
+}
+
+// betweenPrograms returns the mean difference at p99 between independent and the published code on the same
+// flows, those of section ns3, its sampling error, and the number of scenarios. The difference is NaN if no
+// scenario is measured.
+func (p *paper) betweenPrograms() (difference, margin float64, scenarios int) {
+	ours := map[string]float64{}
+	for _, item := range p.wholeForm.items {
+		r := p.records[p.wholeForm.key(item)]
+		if item.Section == "ns3" && r != nil {
+			ours[item.Name] = mean(r.p99Errors(byIndependent, "all"))
+		}
+	}
+	if len(ours) == 0 {
+		return math.NaN(), math.NaN(), 0
+	}
+	var compared, published []float64
+	for _, s := range p.sources(p.groundTruths()) {
+		if own, measured := ours[s.name]; measured {
+			compared = append(compared, own)
+			published = append(published, s.repaired.p99())
+		}
+	}
+	difference, margin = paired(compared, published)
+	return difference, margin, len(compared)
+}
+
+// rest says how much of a difference from the paper the rules of DCTCP explain, in which the two programs
+// differ (paper.betweenPrograms), and whether the rest is within the sampling error. It is empty if the
+// programs were not compared.
+func rest(difference, explained, margin float64) string {
+	if math.IsNaN(explained) {
+		return ""
+	}
+	known := "is within the sampling error"
+	if abs(difference-explained) > margin {
+		known = "is not explained"
+	}
+	return fmt.Sprintf("the rules of DCTCP explain about %s of the difference (section on ns-3), and the rest, "+
+		"%s, %s", percent(explained), percent(difference-explained), known)
 }
 
 // margin returns the sampling error of the difference from the paper. The effect of another load than the
@@ -380,7 +421,6 @@ func (p *paper) ns3Section(ctx context.Context) {
 	for _, r := range records {
 		of.add(r.p99Errors(byIndependent, "all"))
 	}
-	var ours, theirs []float64
 	var data []point
 	for _, r := range records {
 		cells := []any{r.Item.Name, share(r.maxLoad())}
@@ -393,17 +433,15 @@ func (p *paper) ns3Section(ctx context.Context) {
 			continue
 		}
 		errors := r.p99Errors(byIndependent, "all")
-		ours = append(ours, mean(errors))
-		theirs = append(theirs, s.repaired.p99())
 		data = append(data, point{"ours": mean(errors), "paper": s.beside.p99(), "code": "as published"},
 			point{"ours": mean(errors), "paper": s.repaired.p99(), "code": "ECMP repaired"})
 		p.row(append(cells, s.beside, s.repaired, percent(mean(errors)-s.repaired.p99())+" "+
 			marginText(of.margin(len(errors))), p.judged("ns3", of.against(errors, s.repaired.p99(),
 			s.repaired.p99())))...)
 	}
-	difference, margin := paired(ours, theirs)
+	difference, margin, scenarios := p.betweenPrograms()
 	together := decide(difference, margin)
-	p.printf("\nAll %d together: **%s**. The mean difference at p99 is %s, sampling error %s.", len(ours),
+	p.printf("\nAll %d together: **%s**. The mean difference at p99 is %s, sampling error %s.", scenarios,
 		together, percent(difference), marginText(margin))
 	if together == differs {
 		p.text("ns3-differs")
@@ -453,8 +491,10 @@ func (p *paper) againstPaper(r *paperRecord, slope, paper float64, others pool) 
 	of.add(errors)
 	margin := r.margin(&of, slope)
 	v := p.judged(r.Item.Section, r.against(margin, "all", paper, paper))
+	explained, _, _ := p.betweenPrograms()
 	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**. Ours is %s, sampling error %s%s.",
-		percent(paper), v, sampledError(errors), marginText(margin), after(": ", r.whyNot(v)))
+		percent(paper), v, sampledError(errors), marginText(margin),
+		after(": ", r.whyNot(rest(mean(errors)-paper, explained, margin), v)))
 }
 
 // after returns a text after a separator, or nothing if there is no text.
@@ -546,7 +586,7 @@ func (p *paper) transportsSection() {
 			cells = append(cells, strings.Join(texts, " / "))
 		}
 		p.row(append(cells, fmt.Sprintf("%s / %s / %s", verdicts[0], verdicts[1], verdicts[2]),
-			r.whyNot(verdicts...), strings.Join(flows, " / "))...)
+			r.whyNot("", verdicts...), strings.Join(flows, " / "))...)
 	}
 }
 
@@ -590,7 +630,7 @@ func (p *paper) failuresSection(ctx context.Context) {
 		p.row(strings.ReplaceAll(r.Item.Name, "~", ":"), r.settled(), share(r.maxLoad()),
 			r.truth("all", paperEstimate.bySize).slowdowns(), errorRange(lo, hi),
 			drawnErrors(r.errorsOf(byIndependent, "all", paperEstimate.bySize)),
-			v, r.whyNot(v), marginText(margin),
+			v, r.whyNot("", v), marginText(margin),
 			drawnErrors(r.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
 	p.failurePictures(ctx, records)

@@ -201,8 +201,8 @@ const (
 )
 
 // why says what is known about a row that does not agree with the paper and, if it is not decided, what the
-// decision takes.
-func (s comparedScenario) why(v verdict, margin float64) string {
+// decision takes. The rest of the difference is described by rest.
+func (s comparedScenario) why(v verdict, margin float64, rest string) string {
 	if v == agrees {
 		return ""
 	}
@@ -223,8 +223,8 @@ func (s comparedScenario) why(v verdict, margin float64) string {
 		reasons = append(reasons, fmt.Sprintf("the busiest tenth of the links has a load of %s, in the paper %s",
 			share(s.top10()), share(s.topLoad)))
 	case len(reasons) == 0:
-		reasons = append(reasons, fmt.Sprintf("the loads are the paper's, and the workload lasts %v: the rules of "+
-			"DCTCP explain a part (next section), and the rest is not known", s.Draws.Length))
+		reasons = append(reasons, fmt.Sprintf("the loads are the paper's, and the workload lasts %v: %s",
+			s.Draws.Length, cmp.Or(rest, "the reason is not known")))
 	}
 	if v == undecided && s.Form == "short" {
 		reasons = append(reasons, "it takes the whole form, whose workload is 16 times as long")
@@ -303,18 +303,22 @@ func marginText(margin float64) string {
 }
 
 func (p *paper) scenarioTable(all []comparedScenario, of map[string]*betweenDraws) {
+	p.text("programs")
 	p.text("scenarios")
 	p.header("id", "matrix", "sizes", "σ", "oversubscription", "workload", "flows", "busiest link",
 		"busiest tenth", "true p99", "the paper's", "independent", "difference", "verdict", "why not",
 		"the paper's, clustered", "clustered", "flow")
+	explained, _, _ := p.betweenPrograms()
 	for _, s := range all {
 		margin := s.margin(of)
 		v := p.judged("192", s.agrees(of))
 		errors := s.p99Errors(byIndependent, "all")
+		difference := mean(errors) - s.independent
 		p.row(s.id, s.matrix, s.sizes, s.sigma, s.oversub, s.settled(), s.flows(),
 			share(s.load)+", "+share(s.maxLoad()), share(s.topLoad)+", "+share(s.top10()),
 			fmt.Sprintf("%.1f", s.truth("all", paperEstimate.bySize).p99()), percent(s.independent),
-			sampledError(errors), percent(mean(errors)-s.independent)+" "+marginText(margin), v, s.why(v, margin),
+			sampledError(errors), percent(difference)+" "+marginText(margin), v,
+			s.why(v, margin, rest(difference, explained, margin)),
 			percent(s.clustered), p99Text(s.errorsOf(byClustered, "all", paperEstimate.bySize)),
 			p99Text(s.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}
