@@ -70,6 +70,7 @@ func trialLog(of map[string][]string, ports map[string]int) string {
 // The first hour of a newcomer uses the commands of the README without an id. It leads from a cabling list
 // and flow logs to slow services and links, what-ifs by name, and an empty lake.
 func TestFirstHour(t *testing.T) {
+	everyThirdDay(t, 1)
 	writeTrial(t)
 	contains(t, must(t, "topology", "cables.csv"), "64 hosts, 10 switches, 80 cables",
 		"planned: 1 cable not part of the network")
@@ -127,6 +128,7 @@ func TestFirstHour(t *testing.T) {
 
 // A scenario keeps its first name. A later one is an alias that every command accepts.
 func TestAliases(t *testing.T) {
+	everyThirdDay(t, 0)
 	t.Parallel()
 	r := copiedLake(t)
 	must(t, "run", r.scenario, "--lake", r.lake, "--passes", "2", "--name", "second", "-q")

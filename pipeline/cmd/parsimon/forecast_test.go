@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"parsimon/pipeline/whatif"
+	"parsimon/schema/daily"
 )
 
 // Without a dry run, the time of a run would be known only afterwards. It writes no lake, and names the
@@ -76,11 +77,15 @@ func TestSetChangesPartsOfAFile(t *testing.T) {
 			"workload.services.db.sigma=1"}})
 }
 
-// A run reports its expected time before it begins. A run that is already complete reports none.
+// A run reports its expected time before it begins. A run that is already complete reports none. The short
+// form has one estimator each day.
 func TestRunSaysHowLongItTakes(t *testing.T) {
 	scenario := tinyScenario(t, "")
 	lake := filepath.Join(t.TempDir(), "lake")
-	for _, estimator := range []string{"auto", "flow", "independent"} {
+	for i, estimator := range []string{"auto", "flow", "independent"} {
+		if testing.Short() && !daily.Runs(i, 3) {
+			continue
+		}
 		args := []string{"run", scenario, "--lake", lake, "--estimator", estimator, "--log-format", "json"}
 		for _, want := range []int{1, 0} {
 			_, _, log := parsimon(t, args...)

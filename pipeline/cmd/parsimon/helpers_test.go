@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"parsimon/queries/subprocess"
+	"parsimon/schema/daily"
 )
 
 // Queries run in child processes, whose executable is the test binary.
@@ -30,6 +31,15 @@ func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes long: make test runs it")
+	}
+}
+
+// everyThirdDay skips a test in a -short run, except on one of three days, which have the numbers 0 to 2. The
+// three days should take about equally long. "make test" runs all tests.
+func everyThirdDay(t *testing.T, day int) {
+	t.Helper()
+	if testing.Short() && !daily.Runs(day, 3) {
+		t.Skip("-short runs it on another day: make test runs it")
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -34,6 +35,7 @@ type usage struct {
 
 // du counts the contents of the lake, rm removes it, and --dry-run removes nothing.
 func TestUsageAndRemove(t *testing.T) {
+	everyThirdDay(t, 0)
 	withViews(t)
 	t.Parallel()
 	r := copiedLake(t)
@@ -70,7 +72,7 @@ func TestUsageAndRemove(t *testing.T) {
 
 // A scenario that shares its base's files keeps them when the base is removed.
 func TestRemoveBase(t *testing.T) {
-	withViews(t)
+	everyThirdDay(t, 2)
 	t.Parallel()
 	r := copiedLake(t)
 	must(t, "what-if", "tiny", "--scale", "web=0.5", "--name", "half", "--passes", "1", "--lake", r.lake, "-q")
@@ -100,7 +102,7 @@ func TestVersion(t *testing.T) {
 // The JSON of run contains the percentiles. If a condition of --fail-if is true, the command prints the
 // answer and exits with 3.
 func TestGates(t *testing.T) {
-	withViews(t)
+	everyThirdDay(t, 0)
 	t.Parallel()
 	r := tinyLake(t)
 	run := []string{"run", r.scenario, "--lake", r.lake, "--passes", "2", "-q", "--format", "json"}
@@ -132,12 +134,16 @@ func TestGates(t *testing.T) {
 			[]string{"compare", r.id, r.id + "@flow", "--lake", r.lake}})
 }
 
-// Scripts depend on the JSON answer of a sweep of parameters, which has one run for every combination.
+// Scripts depend on the JSON answer of a sweep of parameters, which has one run for every combination. A
+// sweep whose rows hide that a link was overloaded, or that flows missed the load they were drawn for, leads
+// to wrong conclusions. Each row has the load and the warnings that a run of its scenario states.
 func TestSweepJSON(t *testing.T) {
+	everyThirdDay(t, 2)
 	t.Parallel()
 	lake := filepath.Join(t.TempDir(), "lake")
-	args := []string{"sweep", tinyScenario(t, ""), "--set", "workload.max_load=20%,40%", "--set",
-		"workload.flows_count=300,600", "--estimator", "independent", "--lake", lake, "-q"}
+	scenario := tinyScenario(t, "")
+	args := []string{"sweep", scenario, "--set", "load.max=20%,90%", "--set",
+		"workload.flows_count=600,3000", "--estimator", "independent", "--lake", lake, "-q"}
 	metrics := filepath.Join(t.TempDir(), "sweep.prom")
 	sweep := parseJSON[struct {
 		Runs []map[string]any `json:"runs"`
@@ -148,8 +154,8 @@ func TestSweepJSON(t *testing.T) {
 	ids := map[any]bool{}
 	for i, r := range sweep.Runs {
 		ids[r["scenario_id"]] = true
-		want := map[string]any{"workload.max_load": []string{"20%", "40%"}[i/2], "workload.flows_count": []string{
-			"300", "600"}[i%2]}
+		want := map[string]any{"load.max": []string{"20%", "90%"}[i/2], "workload.flows_count": []string{
+			"600", "3000"}[i%2]}
 		if !reflect.DeepEqual(r["settings"], want) {
 			t.Errorf("run %d has settings %v, want %v", i, r["settings"], want)
 		}
@@ -164,6 +170,19 @@ func TestSweepJSON(t *testing.T) {
 	}
 	if len(ids) != 4 {
 		t.Errorf("scenarios %v", ids)
+	}
+	warnings := ""
+	for i, load := range []string{"20%", "90%"} {
+		run := parseJSON[map[string]any](t, "run", scenario, "--lake", lake, "-q", "--estimator", "independent",
+			"--set", "load.max="+load, "--format", "json")
+		row := sweep.Runs[2*i+1]
+		reached, _ := run["load"].(map[string]any)["reached"].(float64)
+		if reached <= 0 || !reflect.DeepEqual(row["load"], run["load"]) ||
+			!reflect.DeepEqual(row["warnings"], run["warnings"]) {
+			t.Errorf("load %s: the sweep has %v and %v, the run %v and %v", load, row["load"], row["warnings"],
+				run["load"], run["warnings"])
+		}
+		warnings += fmt.Sprint(run["warnings"])
 	}
 	id := sweep.Runs[0]["scenario_id"].(string)
 	mustFail(t, failure{exitUsage, "balance, add-cable, fail, bandwidth.CABLES",
@@ -194,8 +213,12 @@ func TestSweepJSON(t *testing.T) {
 	table := must(t, args...)
 	_, next, found := strings.Cut(table, "Next:\n  parsimon report ")
 	id, _, _ = strings.Cut(next, " ")
-	if !found || !ids[id] || !strings.HasPrefix(table, "workload.max_load  workload.flows_count  ") {
+	if !found || !ids[id] || !strings.HasPrefix(table, "load.max  workload.flows_count  ") {
 		t.Errorf("the table is\n%s", table)
+	}
+	contains(t, table, "load_asked", "0.2000", "0.9000")
+	if !strings.Contains(warnings, "overload: ") || !strings.Contains(table, "overload") {
+		t.Errorf("no link is overloaded:\n%s\n%s", table, warnings)
 	}
 	mustFail(t, failure{exitFailed, "--max-runs allows 3", append(args, "--max-runs", "3")})
 }
@@ -217,7 +240,7 @@ func TestUnknownScenario(t *testing.T) {
 
 // A flipped byte in a committed file exits 5 from status, which names the file.
 func TestFlippedByte(t *testing.T) {
-	withViews(t)
+	everyThirdDay(t, 0)
 	t.Parallel()
 	r := copiedLake(t)
 	parts, err := filepath.Glob(filepath.Join(r.lake, "link_stats", "*", "*", "part-*.parquet"))

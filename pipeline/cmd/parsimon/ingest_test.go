@@ -141,6 +141,7 @@ func TestWorkloadTables(t *testing.T) {
 
 // A workload is run in part or in whole, also from a copy of its lake.
 func TestRunWorkload(t *testing.T) {
+	everyThirdDay(t, 0)
 	t.Parallel()
 	tr := newTrace(t)
 	id := tr.ingest(t)
@@ -169,6 +170,7 @@ func TestRunWorkload(t *testing.T) {
 
 // Damaged flows are refused, and an ingest of known sources recomputes them from the records.
 func TestDamagedWorkload(t *testing.T) {
+	everyThirdDay(t, 1)
 	t.Parallel()
 	tr := newTrace(t)
 	id := tr.ingest(t)

@@ -55,6 +55,7 @@ func (c connectionLog) withBroker(t *testing.T) connectionLog {
 // it did not agree with runs that state these sizes, users would trust the wrong range. Runs of users who
 // state a size have no such lines.
 func TestAssumedMessageSizesAreVaried(t *testing.T) {
+	everyThirdDay(t, 1)
 	t.Parallel()
 	c := newConnectionLog(t).withBroker(t)
 	assumed := c.sized(t, "assumed")

@@ -39,6 +39,7 @@ var nightlyDir, _ = filepath.Abs(filepath.Join("..", "..", "nightly"))
 
 // Two nights: the second one fails a gate. Scripts read the JSON, and Prometheus the metrics.
 func TestNightly(t *testing.T) {
+	everyThirdDay(t, 2)
 	writeTrial(t)
 	if err := os.Symlink("logs", "2026-01-31"); err != nil { // as the days of a store that is mounted
 		t.Fatal(err)

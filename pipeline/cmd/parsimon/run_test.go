@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +54,7 @@ func TestRunThenAsk(t *testing.T) {
 
 // A damaged lake exits 5 from every command that reads the damaged files, and the same run repairs it.
 func TestDamagedLake(t *testing.T) {
+	everyThirdDay(t, 0)
 	t.Parallel()
 	r := copiedLake(t)
 	truncateTable(t, r.lake, "slowdowns")
@@ -127,9 +127,12 @@ func TestUnreachableHost(t *testing.T) {
 // pauses by link and in total. Link cases do not model them, and give a warning.
 func TestSwitches(t *testing.T) {
 	long(t)
-	r := tinyLake(t)
-	lake := filepath.Join(t.TempDir(), "lake")
-	ids := map[string]bool{r.id: true}
+	dir := t.TempDir()
+	scenario := filepath.Join(dir, "tiny.yaml")
+	writeFiles(t, map[string]string{scenario: strings.Replace(tinyText, "3000", "1000", 1)})
+	lake := filepath.Join(dir, "lake")
+	plain := parseJSON[prediction](t, "run", scenario, "--lake", lake, "--dry-run", "--format", "json", "-q")
+	ids := map[string]bool{plain.ScenarioID: true}
 	var drops, pausedNS int64
 	for _, flags := range [][]string{{"--switch-buffer", "20KB"},
 		{"--switch-buffer", "200KB", "--set", "switches.alpha=0.0625", "--pfc"}} {
@@ -139,7 +142,7 @@ func TestSwitches(t *testing.T) {
 			Drops    *int64 `json:"drops"`
 			PausedNS *int64 `json:"paused_ns"`
 		}
-		out := must(t, append([]string{"run", r.scenario, "--lake", lake, "--quiet", "--format", "json"},
+		out := must(t, append([]string{"run", scenario, "--lake", lake, "--quiet", "--format", "json"},
 			flags...)...)
 		if err := json.Unmarshal([]byte(out), &answer); err != nil || answer.Drops == nil ||
 			answer.PausedNS == nil {
@@ -162,7 +165,7 @@ func TestSwitches(t *testing.T) {
 	if drops == 0 || pausedNS == 0 {
 		t.Errorf("%d drops, pauses of %d ns: the buffers are too large to show anything", drops, pausedNS)
 	}
-	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--estimator", "flow",
+	out := must(t, "run", scenario, "--lake", lake, "--quiet", "--estimator", "flow",
 		"--switch-buffer", "20KB")
 	contains(t, out, "warning: buffers: ", "is longer than its switch's buffer has room for, at most 10000 "+
 		"bytes, in ", "may raise p")
@@ -252,9 +255,11 @@ func TestClassesByDSCP(t *testing.T) {
 
 // TCP is simulated in the whole network, which estimator auto chooses. Link cases refuse it.
 func TestTCP(t *testing.T) {
-	r := tinyLake(t)
-	lake := filepath.Join(t.TempDir(), "lake")
-	out := must(t, "run", r.scenario, "--lake", lake, "--quiet", "--transport", "cubic",
+	dir := t.TempDir()
+	scenario := filepath.Join(dir, "tiny.yaml")
+	writeFiles(t, map[string]string{scenario: strings.Replace(tinyText, "3000", "100", 1)})
+	lake := filepath.Join(dir, "lake")
+	out := must(t, "run", scenario, "--lake", lake, "--quiet", "--transport", "cubic",
 		"--switch-buffer", "100KB")
 	contains(t, out, "variant exact", "switch buffers of 100000 bytes")
 }
@@ -262,6 +267,7 @@ func TestTCP(t *testing.T) {
 // A request that no estimate of the kind can answer is refused before anything is stored, with an
 // alternative.
 func TestRefusals(t *testing.T) {
+	everyThirdDay(t, 0)
 	dir := t.TempDir()
 	classes := filepath.Join(dir, "classes.yaml")
 	tiny := filepath.Join(dir, "tiny.yaml")
@@ -279,8 +285,8 @@ func TestRefusals(t *testing.T) {
 	})
 	writeRack(t, dir)
 	for name, flags := range map[string][]string{"t": {tiny}, "b": {tiny, "--switch-buffer", "200KB", "--pfc"},
-		"j": {jobs}} {
-		must(t, append([]string{"run", "--lake", lake, "--quiet", "--name", name}, flags...)...)
+		"j": {jobs, "--estimator", "exact"}} {
+		must(t, append([]string{"stage", "generate", "--lake", lake, "--quiet", "--name", name}, flags...)...)
 	}
 	stored := func() string {
 		lines := strings.Split(must(t, "status", "--lake", lake), "\n")
@@ -330,39 +336,5 @@ func TestRefusals(t *testing.T) {
 		if after != before {
 			t.Fatalf("%q left something:\n%s\nbefore:\n%s", c.args, after, before)
 		}
-	}
-}
-
-// A sweep whose rows hide that a link was overloaded, or that flows missed the load they were drawn for,
-// leads to wrong conclusions. Each row has the load and the warnings that a run of its scenario states.
-func TestRowsOfASweepHaveLoadsAndWarnings(t *testing.T) {
-	scenario := tinyScenario(t, "")
-	lake := filepath.Join(t.TempDir(), "lake")
-	args := []string{"sweep", scenario, "--lake", lake, "-q", "--estimator", "independent", "--set",
-		"load.max=20%,90%"}
-	type loaded struct {
-		Load     struct{ Asked, Reached float64 }
-		Warnings []string
-	}
-	var sweep struct{ Runs []loaded }
-	if err := json.Unmarshal([]byte(must(t, append(args, "--format", "json")...)), &sweep); err != nil {
-		t.Fatal(err)
-	}
-	kinds := ""
-	for i, load := range []string{"20%", "90%"} {
-		var run loaded
-		if err := json.Unmarshal([]byte(must(t, "run", scenario, "--lake", lake, "-q", "--estimator", "independent",
-			"--set", "load.max="+load, "--format", "json")), &run); err != nil {
-			t.Fatal(err)
-		}
-		if run.Load.Reached <= 0 || !reflect.DeepEqual(sweep.Runs[i], run) {
-			t.Errorf("load %s: the sweep has %+v, the run %+v", load, sweep.Runs[i], run)
-		}
-		kinds += strings.Join(run.Warnings, "\n")
-	}
-	text := must(t, args...)
-	contains(t, text, "load_asked", "0.2000", "0.9000")
-	if !strings.Contains(kinds, "overload: ") || !strings.Contains(text, "overload") {
-		t.Errorf("no link is overloaded:\n%s\n%s", kinds, text)
 	}
 }

@@ -12,6 +12,7 @@ import (
 // an estimator. Each flow has one row in hops for each link of its path, one draw for each of these rows, and
 // one slowdown. The SQL that the tour prints answers with the percentiles of the tour.
 func TestTourShowsEveryStep(t *testing.T) {
+	everyThirdDay(t, 1)
 	dir := t.TempDir()
 	args := []string{"tour", "small", "--duration", "2ms", "--lake", dir, "--quiet"}
 	var tour struct {

@@ -191,6 +191,7 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 // A client of a closed service sends a message after the delivery of the one before it, which only a
 // simulation of the whole network finds. Other estimators refuse it.
 func TestClosedConnectionsSendOneMessageAtATime(t *testing.T) {
+	everyThirdDay(t, 0)
 	t.Parallel()
 	c := newConnectionLog(t)
 	args := []string{"run", "--workload", "p", "--lake", c.lake, "--from", "00:03:00", "--to", "00:03:10",
@@ -219,6 +220,7 @@ func TestClosedConnectionsSendOneMessageAtATime(t *testing.T) {
 // The labels table states the model of a service for all runs. --traffic replaces it. The short form has one
 // way to replace it each day.
 func TestLabelsStateTheModelOfAService(t *testing.T) {
+	everyThirdDay(t, 0)
 	t.Parallel()
 	c := newConnectionLog(t)
 	ingest := func(name, labels string) []string {
@@ -254,6 +256,7 @@ func TestLabelsStateTheModelOfAService(t *testing.T) {
 
 // If a service is scaled, its connections send more messages, and the load grows in proportion.
 func TestScaledServiceSendsMoreMessages(t *testing.T) {
+	everyThirdDay(t, 1)
 	t.Parallel()
 	c := newConnectionLog(t)
 	c.run(t, "base", "--from", "00:03", "--to", "00:04", "--traffic", "db=messages:100KB")

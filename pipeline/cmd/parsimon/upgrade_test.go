@@ -14,6 +14,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/schema"
+	"parsimon/schema/daily"
 )
 
 // estimatesOfOldLakes sums the FCTs of each estimate of an old lake.
@@ -88,11 +89,15 @@ func unpack(t *testing.T, version string) string {
 
 // A lake outlives the program that made it. This version must read the lakes of the last versions with the
 // same numbers, report that, and upgrade them. testdata/lakes has one lake of each, which a script of
-// commands made: a scenario with two estimates, a what-if, and a workload with a scenario.
+// commands made: a scenario with two estimates, a what-if, and a workload with a scenario. The short form has
+// one lake each day.
 func TestLakesOfOlderVersions(t *testing.T) {
 	withViews(t)
 	t.Parallel()
-	for _, of := range oldLakes {
+	for i, of := range oldLakes {
+		if testing.Short() && !daily.Runs(i, len(oldLakes)) {
+			continue
+		}
 		t.Run(of.version, func(t *testing.T) {
 			t.Parallel()
 			dir := unpack(t, of.version)
@@ -165,6 +170,7 @@ const oldTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes
 
 // An upgrade that was killed between two steps is repeated. Nothing may be lost or duplicated.
 func TestUpgradeIsRepeated(t *testing.T) {
+	everyThirdDay(t, 1)
 	withViews(t)
 	t.Parallel()
 	dir := unpack(t, "v15")

@@ -81,6 +81,7 @@ func record(srcPort, dstPort, bytes, from, to int) string {
 // In every interval of the log, each link is offered the bytes that the log has there. Only this comparison
 // shows a run that violates this.
 func TestRunCarriesTheBytesOfTheLog(t *testing.T) {
+	everyThirdDay(t, 2)
 	t.Parallel()
 	c := newConnectionLog(t)
 	c.run(t, "all", "--traffic", "db=messages:100KB")
@@ -112,6 +113,7 @@ func TestRunCarriesTheBytesOfTheLog(t *testing.T) {
 // A persistent connection is not a bulk transfer. The comparison shows this by the duration of transfers. In
 // slots that are shorter than the intervals of the log, it also shows it by the bytes of the links.
 func TestWrongTrafficModelIsSeen(t *testing.T) {
+	everyThirdDay(t, 0)
 	t.Parallel()
 	c := newConnectionLog(t)
 	c.run(t, "bulk", "--traffic", "db=bulk", "--from", "00:02", "--to", "00:04")
@@ -140,6 +142,7 @@ func TestWrongTrafficModelIsSeen(t *testing.T) {
 // A run of a part of the log leaves out transfers that began before. If they are a large share of the bytes
 // of a link, the comparison names the link. Otherwise, a gate on these bytes could pass by mistake.
 func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
+	everyThirdDay(t, 1)
 	t.Parallel()
 	c := newConnectionLog(t).withRecords(t, "part",
 		record(50000, 443, 12_000_000, 150, 209), // stays whole: it is a single record
@@ -164,6 +167,7 @@ func TestTransfersThatBeganBeforeThePartAreNamed(t *testing.T) {
 
 // Flows are only compared with the log from which they come.
 func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
+	everyThirdDay(t, 2)
 	t.Parallel()
 	c := newConnectionLog(t)
 	c.run(t, "base", "--traffic", "db=messages:1MB", "--from", "00:02")
@@ -188,6 +192,7 @@ func TestOnlyRunsOfALogAreComparedWithIt(t *testing.T) {
 // Counters of interfaces are a second truth: the link on which flows explain less than 90% of what the port
 // counted is named, and each row of the file is used or set aside for a stated reason.
 func TestCountersNameTheLinksThatFlowsDoNotExplain(t *testing.T) {
+	everyThirdDay(t, 0)
 	t.Parallel()
 	c := newConnectionLog(t)
 	c.run(t, "all", "--traffic", "db=messages:1MB")

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parsimon/schema/daily"
 )
 
 // burstFiles writes a network of three hosts on one switch, and flow files.
@@ -46,12 +48,15 @@ func TestEventAfterTheLastStart(t *testing.T) {
 }
 
 // Two flows of 50 MB that start at the same time keep a link busy for 84 ms. Its load is not 0, and a gate on
-// it fails.
+// it fails. The short form has one estimator each day.
 func TestLoadOfABurst(t *testing.T) {
 	t.Parallel()
 	at := burstFiles(t, map[string]string{
 		"flows.csv": "src,dst,size_bytes,start_ns\nh0,h1,50000000,0\nh2,h1,50000000,0\n"})
-	for _, estimator := range []string{"exact", "flow", "independent"} {
+	for i, estimator := range []string{"exact", "flow", "independent"} {
+		if testing.Short() && !daily.Runs(i, 3) {
+			continue
+		}
 		lake := at(estimator)
 		args := []string{"run", "--topology", at("net.yaml"), "--flows", at("flows.csv"), "--lake", lake,
 			"--estimator", estimator, "--fail-if", "link=s:h1 load > 80%"}
