@@ -343,13 +343,42 @@ func TestRegularFixtures(t *testing.T) {
 func TestDatesBeyondNanosecondsAreNotRegular(t *testing.T) {
 	var p timeParser
 	for text, want := range map[string]bool{
-		"2026-01-31 09:00:00.5": true, "2026-01-31T09:00:00": true, "2610-08-04 23:49:44": false,
+		"2026-01-31 09:00:00.9": true, "2026-01-31T09:00:00": true, "2610-08-04 23:49:44": false,
 		"1969-12-31 23:59:59": false, "2026-02-30 00:00:00": false, "2026-01-31 24:00:00": false,
 	} {
 		_, _, ok := p.datetime([]byte(text))
 		if ok != want {
 			t.Errorf("%s: %v", text, ok)
 		}
+	}
+}
+
+// Rejects of several batches are read back, each once and in the order of rows.
+func TestRejectsOfSeveralBatches(t *testing.T) {
+	rows := regularRows{dir: t.TempDir(), m: &Mapping{}}
+	const n = 2*batchRows + 1
+	for row := range int64(n) {
+		if err := rows.reject([]byte("a,b"), row, "the reason"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := rows.rejects.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range int64(n) {
+		line, err := r.next(t.Context())
+		if err != nil || line == nil || *line != (textLine{row, "a,b", 0, "the reason"}) {
+			t.Fatal(row, line, err)
+		}
+		r.skip()
+	}
+	line, err := r.next(t.Context())
+	if line != nil || err != nil {
+		t.Error(line, err)
+	}
+	if err := errors.Join(r.close(), rows.rejects.close()); err != nil {
+		t.Error(err)
 	}
 }
 
