@@ -20,7 +20,7 @@ import (
 // Run and the engine produce equal rows for any number of partitions, of which one runs each day. Without
 // this property, the tests of the method, which use Run, would not cover what the program writes.
 func TestRunAndEngineHaveEqualRows(t *testing.T) {
-	topology, file := fixture.Trace(t, 2000)
+	topology, file := fixture.Trace(t, 800)
 	variants := []Variant{{Estimator: estimators.Independent, Cluster: &linksim.Clustering{Error: 0.1}},
 		flowOf(1)}
 	for _, name := range estimators.All() {

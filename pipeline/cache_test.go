@@ -8,27 +8,31 @@ import (
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/schema/daily"
 	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
 )
 
 // A run that finds its link cases in a cache has the same rows as a run that simulates them, in any state of
-// the cache. In the short form, the cache is damaged in one way.
+// the cache. In the short form, the cache is damaged in one way, and one estimator runs each day.
 func TestCacheChangesNoRow(t *testing.T) {
-	for _, v := range []Variant{independent, flow} {
+	for i, v := range []Variant{independent, flow} {
+		if testing.Short() && !daily.Runs(i, 2) {
+			continue
+		}
 		t.Run(v.Estimator.String(), func(t *testing.T) { cacheChangesNoRow(t, v) })
 	}
 }
 
 func cacheChangesNoRow(t *testing.T, v Variant) {
 	topology, flows := fixture.Trace(t, 1200)
-	plain := options{Lake: t.TempDir(), Variant: v}
+	plain := options{Lake: t.TempDir(), Variant: v, Partitions: 3}
 	estimate(t, topology, flows, plain)
 	want := digestOf(t, plain.Lake, v.Estimator)
 	dir := filepath.Join(t.TempDir(), "cache")
 	check := func(what string) linksim.Stats {
 		t.Helper()
-		o := options{Lake: t.TempDir(), Variant: v, Cache: dir, Workers: 3, Partitions: 7}
+		o := options{Lake: t.TempDir(), Variant: v, Cache: dir, Workers: 3, Partitions: 5}
 		run := estimate(t, topology, flows, o)
 		got := digestOf(t, o.Lake, v.Estimator)
 		if got != want {
@@ -92,7 +96,7 @@ func twoAtOnce(t *testing.T, topology, flows string, v Variant, want string) {
 	shared := filepath.Join(t.TempDir(), "shared")
 	for _, dir := range dirs {
 		wg.Go(func() {
-			o := options{Lake: dir, Variant: v, Cache: shared, Workers: 1}
+			o := options{Lake: dir, Variant: v, Cache: shared, Workers: 1, Partitions: 4}
 			s, err := paperScenario(topology, flows)
 			if err != nil {
 				t.Error(err)
@@ -126,10 +130,10 @@ func twoAtOnce(t *testing.T, topology, flows string, v Variant, want string) {
 
 // A killed run leaves a cache that other runs can use.
 func TestCacheOfKilledRun(t *testing.T) {
-	topology, flows := fixture.Trace(t, 2500)
-	want := options{Lake: t.TempDir(), Variant: flow}
+	topology, flows := fixture.Trace(t, 600)
+	want := options{Lake: t.TempDir(), Variant: flow, Partitions: 4}
 	estimate(t, topology, flows, want)
-	o := options{Lake: t.TempDir(), Variant: flow, Cache: t.TempDir(), Workers: 2, Partitions: 9}
+	o := options{Lake: t.TempDir(), Variant: flow, Cache: t.TempDir(), Workers: 2, Partitions: 4}
 	killedChild(t, o.Lake, flows, "replay", 3, childBy+"=flow", childCache+"="+o.Cache)
 	if left, err := filepath.Glob(filepath.Join(o.Cache, "*.pack")); err != nil || len(left) != 1 {
 		t.Errorf("the killed run has left %q, %v", left, err)

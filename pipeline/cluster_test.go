@@ -43,7 +43,7 @@ func TestClusteredRuns(t *testing.T) {
 		everyHopOnce(t, r)
 		return text, casesOf(t, r)
 	}
-	whole, plain := run("", 0, 0)
+	whole, plain := run("", 0, 3)
 	same, all := run("1e-9%", 0, 5) // only links with identical flows share a case
 	if same != whole || all.Cases < plain.Cases*3/4 {
 		t.Errorf("links of the very same flows: %d of %d cases, rows differ: %v", all.Cases, plain.Cases,
@@ -53,7 +53,11 @@ func TestClusteredRuns(t *testing.T) {
 	if cases.Cases == 0 || cases.Cases > all.Cases/2 {
 		t.Errorf("%d of %d cases", cases.Cases, all.Cases)
 	}
-	for _, cut := range [][2]int{{2, 9}, {8, 64}} {
+	cuts := [][2]int{{2, 9}, {8, 64}}
+	if testing.Short() {
+		cuts = cuts[:1]
+	}
+	for _, cut := range cuts {
 		again, _ := run("0.5", cut[0], cut[1])
 		if again != wide {
 			t.Errorf("%d workers, %d partitions: other rows", cut[0], cut[1])
@@ -84,7 +88,7 @@ func everyHopOnce(t *testing.T, r *Estimation) {
 // If a clustered run is killed, the same command continues it and produces the same rows. In the short form,
 // it is killed in one of the stages each day.
 func TestKilledClusteredRunContinues(t *testing.T) {
-	topology, flows := fixture.Trace(t, 8000)
+	topology, flows := fixture.Trace(t, 1500)
 	c, err := linksim.ParseClustering("50%")
 	if err != nil {
 		t.Fatal(err)

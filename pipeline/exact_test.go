@@ -20,11 +20,11 @@ var (
 // An estimate of the whole network has the same FCTs as the reference of --exact, for any number of workers
 // and shards. It counts as an estimate only when all of its stages are complete.
 func TestWholeNetwork(t *testing.T) {
-	topology, flows := fixture.Trace(t, 4000)
+	topology, flows := fixture.Trace(t, 600)
 	want := ""
 	tables := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.LinkStats, schema.Intervals,
 		schema.Warnings}
-	for _, o := range []options{{Workers: 1, Partitions: 1}, {Workers: 4, Partitions: 7}, {}} {
+	for _, o := range []options{{Workers: 1, Partitions: 1}, {Workers: 4, Partitions: 7}} {
 		o.Lake = t.TempDir()
 		o.Variant = whole
 		run := estimate(t, topology, flows, o)
@@ -44,7 +44,7 @@ func TestWholeNetwork(t *testing.T) {
 			t.Errorf("state %s, variants %v", state, status.Scenarios[0].Variants)
 		}
 	}
-	o := options{Lake: t.TempDir(), Variant: flowOf(2)}
+	o := options{Lake: t.TempDir(), Variant: flowOf(2), Partitions: 4}
 	estimate(t, topology, flows, o)
 	run := resume(t, o)
 	if err := run.Exact(t.Context()); err != nil {
@@ -68,8 +68,8 @@ func TestWholeNetwork(t *testing.T) {
 // An automatic estimate simulates the whole network if it is small, and opens that estimate again later. If
 // the whole network cannot be simulated, link cases are used.
 func TestAutoChooses(t *testing.T) {
-	topology, flows := fixture.Trace(t, 4000)
-	o := options{Lake: t.TempDir(), Variant: choose}
+	topology, flows := fixture.Trace(t, 600)
+	o := options{Lake: t.TempDir(), Variant: choose, Partitions: 4}
 	got := estimate(t, topology, flows, o).Variant()
 	if got.String() != "exact" || got.Auto {
 		t.Errorf("a small network: %+v", got)
@@ -106,9 +106,9 @@ func TestAutoChooses(t *testing.T) {
 // If two passes turn out not to be accurate enough, the whole network is simulated instead. The tables of the
 // passes are removed unless temporary tables are kept, and the passes are not repeated.
 func TestWholeNetworkInsteadOfPasses(t *testing.T) {
-	topology, flows := fixture.Trace(t, 4000)
+	topology, flows := fixture.Trace(t, 600)
 	for _, keep := range []bool{false, true} {
-		o := options{Lake: t.TempDir(), Variant: choose, Keep: keep}
+		o := options{Lake: t.TempDir(), Variant: choose, Partitions: 4, Keep: keep}
 		run := begin(t, topology, flows, o)
 		run.variant = flowOf(1) // one pass always has a warning
 		if err := errors.Join(run.throughPasses(t.Context(), true), run.MakeAnswer()); err != nil {
@@ -143,8 +143,8 @@ func TestWholeNetworkInsteadOfPasses(t *testing.T) {
 
 // An estimate that the user requested is not an intermediate step of another estimate and is not removed.
 func TestAnswer(t *testing.T) {
-	topology, flows := fixture.Trace(t, 2000)
-	o := options{Lake: t.TempDir()}
+	topology, flows := fixture.Trace(t, 600)
+	o := options{Lake: t.TempDir(), Partitions: 4}
 	for _, v := range []Variant{flowOf(2), choose} {
 		o.Variant = v
 		run := begin(t, topology, flows, o)

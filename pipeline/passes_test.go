@@ -9,8 +9,8 @@ import (
 
 // A run of two passes starts from the results of a run of one pass.
 func TestSecondPass(t *testing.T) {
-	topology, flows := fixture.Trace(t, 4000)
-	o := options{Lake: t.TempDir(), Variant: flowOf(1), Keep: true}
+	topology, flows := fixture.Trace(t, 600)
+	o := options{Lake: t.TempDir(), Variant: flowOf(1), Partitions: 4, Keep: true}
 	estimate(t, topology, flows, o)
 	o.Variant = flowOf(2)
 	again := 0

@@ -21,7 +21,7 @@ import (
 // Without the exception, a failed run would remove an answer that another run has committed.
 func TestStormLeavesNothing(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
-	run := begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	run := begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow, Partitions: 2})
 	defer run.Close()
 	storm := func() (left int) {
 		if err := run.forgetUnborn(fmt.Errorf("x: %w", network.ErrStorm)); !errors.Is(err, network.ErrStorm) {
@@ -46,19 +46,26 @@ func TestStormLeavesNothing(t *testing.T) {
 }
 
 // The rows are equal, bit for bit, for any number of workers and partitions, both in separate lakes and one
-// after the other in the same lake.
+// after the other in the same lake. The short form compares two numbers each, of one estimator a day.
 func TestSameRowsAtAnyParallelism(t *testing.T) {
-	for _, v := range []Variant{independent, flow} {
+	for i, v := range []Variant{independent, flow} {
+		if testing.Short() && !daily.Runs(i, 2) {
+			continue
+		}
 		t.Run(v.Estimator.String(), func(t *testing.T) { sameRows(t, v) })
 	}
 }
 
 func sameRows(t *testing.T, v Variant) {
-	topology, flows := fixture.Trace(t, 1200)
+	topology, flows := fixture.Trace(t, 600)
 	first := options{Lake: t.TempDir(), Variant: v, Workers: 1, Partitions: 1, Keep: true}
 	estimate(t, topology, flows, first)
 	want := digestOf(t, first.Lake, v.Estimator)
-	for _, o := range []options{{Workers: 2, Partitions: 7}, {Workers: 8, Partitions: 64}, {}} {
+	others := []options{{Workers: 2, Partitions: 7}, {Workers: 8, Partitions: 64}, {}}
+	if testing.Short() {
+		others = others[:1]
+	}
+	for _, o := range others {
 		o.Lake = t.TempDir()
 		o.Variant = v
 		o.Keep = true
@@ -93,12 +100,13 @@ func killedChild(t *testing.T, dir, flows, stage string, after int, more ...stri
 
 // If a run is killed in the middle of any stage, the same command continues it and produces the same rows.
 // Stages whose tasks are files of flows are killed in a workload of two files. Half of the stages are killed
-// today, and the others tomorrow. The short form omits the workload of two files.
+// today, and the others tomorrow. The short form kills one stage a day, and omits the workload of two files.
 func TestKilledRunContinues(t *testing.T) {
 	type kill struct {
 		stage string
 		after int
 	}
+	numbered := 0
 	for _, c := range []struct {
 		variant Variant
 		flows   int
@@ -111,7 +119,19 @@ func TestKilledRunContinues(t *testing.T) {
 		{flow, 3000, []kill{{"simulate", 20}, {"replay", 3}, {"intervals", 1}}},
 	} {
 		today := daily.Today(2, c.kills...)
-		if len(today) == 0 || testing.Short() && c.flows > 3000 {
+		if testing.Short() && c.flows > 3000 {
+			continue
+		}
+		if testing.Short() {
+			today = nil
+			for _, k := range c.kills {
+				if daily.Runs(numbered, 5) {
+					today = append(today, k)
+				}
+				numbered++
+			}
+		}
+		if len(today) == 0 {
 			continue
 		}
 		topology, flows := fixture.Trace(t, c.flows)
@@ -153,7 +173,7 @@ func killAndContinue(t *testing.T, topology, flows string, v Variant, stage stri
 
 // Status finds damage to the lake and names the file. Running the scenario again repairs it.
 func TestDamagedLakeIsRepaired(t *testing.T) {
-	topology, flows := fixture.Trace(t, 3000)
+	topology, flows := fixture.Trace(t, 600)
 	o := options{Lake: t.TempDir(), Partitions: 4}
 	run := estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, estimators.Independent)
@@ -172,9 +192,9 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 // Single stages, run on the contents of the lake, produce the same results as a full run, and report what is
 // missing.
 func TestStagesOneByOne(t *testing.T) {
-	topology, flows := fixture.Trace(t, 3000)
-	whole := options{Lake: t.TempDir()}
-	o := options{Lake: t.TempDir()}
+	topology, flows := fixture.Trace(t, 600)
+	whole := options{Lake: t.TempDir(), Partitions: 4}
+	o := options{Lake: t.TempDir(), Partitions: 4}
 	estimate(t, topology, flows, whole)
 	run := begin(t, topology, flows, o)
 	if err := run.Generate(t.Context()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
+	"parsimon/schema/daily"
 	"parsimon/stages/estimators"
 )
 
@@ -34,26 +35,32 @@ func arrayVariant(by estimators.Name, pass int) Variant {
 	return flowOf(pass)
 }
 
-// runChildShard runs one shard of one stage, like parsimon STAGE --shard I/N.
+// runChildShard runs one shard of one stage in a child process.
 func runChildShard(dir string) error {
-	shard, err := engine.ParseShard(os.Getenv(childShard))
-	if err != nil {
-		return err
-	}
 	by, err := estimators.Parse(os.Getenv(childBy))
 	if err != nil {
 		return err
 	}
-	name, number, _ := strings.Cut(os.Getenv(childStep), " ")
+	after, err := strconv.Atoi(os.Getenv(childAfter))
+	if err != nil {
+		return err
+	}
+	return runShard(dir, by, os.Getenv(childStep), os.Getenv(childShard), after)
+}
+
+// runShard runs one shard of one stage, like parsimon STAGE --shard I/N. If after is set, the process kills
+// itself when it reports progress for the after-th time.
+func runShard(dir string, by estimators.Name, step, of string, after int) error {
+	shard, err := engine.ParseShard(of)
+	if err != nil {
+		return err
+	}
+	name, number, _ := strings.Cut(step, " ")
 	pass := 0
 	if number != "" {
 		if pass, err = strconv.Atoi(number); err != nil {
 			return err
 		}
-	}
-	after, err := strconv.Atoi(os.Getenv(childAfter))
-	if err != nil {
-		return err
 	}
 	o := options{Workers: 1, Partitions: 12, Shard: shard, Progress: &killer{stage: name, after: int64(after)}}
 	settings, done, err := o.settings()
@@ -70,7 +77,8 @@ func runChildShard(dir string) error {
 }
 
 // Four processes run every stage at once. In each stage, one of them is killed and restarted, and one runs
-// twice. The rows are the same as those of a single process.
+// twice. The rows are the same as those of a single process. In the short form, a single process runs all
+// stages but one each day.
 func TestArrayJobs(t *testing.T) {
 	testArrayJobs(t, estimators.Flow)
 }
@@ -90,9 +98,17 @@ var lastReader = map[string][]schema.Table{
 	"sample":     {schema.HopObservations},
 }
 
-// shard runs one shard of a stage in a separate process. If after is set, the process is killed when it
+// shard runs one shard of a stage and returns its error as text.
+func (t *arrayJob) shard(step, shard string) string {
+	if err := runShard(t.lake, t.by, step, shard, 0); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// process runs one shard of a stage in a separate process. If after is set, the process is killed when it
 // reports progress for the after-th time.
-func (t *arrayJob) shard(step string, shard string, after int) (out string, killed bool) {
+func (t *arrayJob) process(step string, shard string, after int) (out string, killed bool) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childLake+"="+t.lake, childStep+"="+step, childShard+"="+shard,
 		childBy+"="+t.by.String(), childAfter+"="+strconv.Itoa(after))
@@ -116,7 +132,7 @@ func (t *arrayJob) step(step, next string) {
 			if shard == "0/4" {
 				after = 1
 			}
-			out, killed := t.shard(step, shard, after)
+			out, killed := t.process(step, shard, after)
 			if killed != (after > 0) || out != "" {
 				t.Errorf("%s %s: killed %v, %s", step, shard, killed, out)
 			}
@@ -126,7 +142,7 @@ func (t *arrayJob) step(step, next string) {
 		})
 	}
 	wg.Wait()
-	out, _ := t.shard(next, "3/4", 0)
+	out := t.shard(next, "3/4")
 	name, _, _ := strings.Cut(step, " ")
 	want := fmt.Sprintf("stage %s of scenario", name)
 	if !strings.Contains(out, want) || !strings.Contains(out, "--shard 0/4\" first") {
@@ -140,7 +156,7 @@ func (t *arrayJob) step(step, next string) {
 	if (n > 0) != (len(last) > 0) {
 		t.Errorf("%s, with a shard missing: %d files of what it is the last to read", step, n)
 	}
-	if out, _ := t.shard(step, "0/4", 0); out != "" {
+	if out := t.shard(step, "0/4"); out != "" {
 		t.Fatalf("%s 0/4 again: %s", step, out)
 	}
 	// The shard that completes a stage collects the tables that no later stage reads.
@@ -148,15 +164,19 @@ func (t *arrayJob) step(step, next string) {
 		t.Errorf("%s leaves %d temporary files", step, n)
 	}
 	// A complete step stays complete, also after its files are collected.
-	if out, _ := t.shard(step, "1/4", 0); out != "" {
+	if out := t.shard(step, "1/4"); out != "" {
 		t.Errorf("%s 1/4 again: %s", step, out)
 	}
 }
 
 func testArrayJobs(tt *testing.T, by estimators.Name) {
-	topology, flows := fixture.Trace(tt, 33_000) // two files of flows
+	n := 33_000 // two files of flows
+	if testing.Short() {
+		n = 1000
+	}
+	topology, flows := fixture.Trace(tt, n)
 	t := &arrayJob{T: tt, lake: tt.TempDir(), by: by}
-	alone := options{Lake: t.TempDir(), Variant: arrayVariant(by, 0), Workers: 2}
+	alone := options{Lake: t.TempDir(), Variant: arrayVariant(by, 0), Workers: 2, Partitions: 12}
 	estimate(t, topology, flows, alone)
 	o := options{Lake: t.lake, Variant: alone.Variant}
 	run := begin(t, topology, flows, o)
@@ -171,7 +191,15 @@ func testArrayJobs(tt *testing.T, by estimators.Name) {
 	if steps[0] != "generate" || steps[len(steps)-1] != "intervals" {
 		t.Fatalf("steps %v", steps)
 	}
+	divided := 0
 	for at, step := range steps[1 : len(steps)-1] {
+		if testing.Short() && !daily.Runs(at, len(steps)-2) {
+			if out := t.shard(step, "0/1"); out != "" {
+				t.Fatalf("%s: %s", step, out)
+			}
+			continue
+		}
+		divided++
 		t.step(step, steps[at+2])
 	}
 	run = resume(t, o) // intervals is a single task
@@ -179,8 +207,8 @@ func testArrayJobs(tt *testing.T, by estimators.Name) {
 		t.Fatal(err)
 	}
 	run.Close()
-	if int(t.kills.Load()) != len(steps)-2 {
-		t.Errorf("%d of %d steps were killed", t.kills.Load(), len(steps)-2)
+	if int(t.kills.Load()) != divided {
+		t.Errorf("%d of %d steps were killed", t.kills.Load(), divided)
 	}
 	got := digestOf(t, t.lake, by)
 	want := digestOf(t, alone.Lake, by)

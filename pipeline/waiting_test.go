@@ -56,7 +56,7 @@ func whileWaiting(t *testing.T, l *lake.Lake, id lake.ScenarioID,
 // exists, it would delete the what-if of a user for whose lock it waited.
 func TestSweepKeepsWhatIfOfTheUserItWaitedFor(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
-	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow, Partitions: 2})
 	// The user's what-if is made in it, because this process holds the lock in the first lake.
 	other := t.TempDir()
 	if err := os.CopyFS(other, os.DirFS(base.Lake.Path())); err != nil {
@@ -116,7 +116,7 @@ func copyPlace(t *testing.T, from, to string, id lake.ScenarioID) {
 // it read before.
 func TestRemovedScenarioIsNotResumed(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
-	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow, Partitions: 2})
 	_, err := whileWaiting(t, base.Lake, base.ID(), func(wait time.Duration) (*Estimation, error) {
 		return Resume(context.Background(), base.Lake.Path(), "", flow, Settings{Wait: wait})
 	}, func() {
@@ -137,7 +137,7 @@ func TestRemovedScenarioIsNotResumed(t *testing.T) {
 // compared with an estimate that is no longer the answer.
 func TestAnswerIsReadUnderTheLock(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
-	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	base := estimate(t, topology, flows, options{Lake: t.TempDir(), Variant: flow, Partitions: 2})
 	exact := estimate(t, topology, flows, options{Lake: base.Lake.Path(), Variant: whole})
 	if base.Lake.Answer(base.ID()) != exact.Variant().Stored() {
 		t.Fatalf("answer %s", base.Lake.Answer(base.ID()))
@@ -169,7 +169,7 @@ func TestReplacedFlowFileIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow})
+	run := begin(t, topology, flows, options{Lake: t.TempDir(), Variant: flow, Partitions: 2})
 	defer run.Close()
 	text, err := os.ReadFile(flows)
 	if err != nil {
@@ -193,7 +193,7 @@ func TestReplacedFlowFileIsRefused(t *testing.T) {
 // slowdowns and the answer. An earlier version removed it.
 func TestFailedRepairKeepsScenario(t *testing.T) {
 	topology, flows := fixture.Trace(t, 300)
-	o := options{Lake: t.TempDir(), Variant: flow}
+	o := options{Lake: t.TempDir(), Variant: flow, Partitions: 2}
 	before := estimate(t, topology, flows, o)
 	want := textOf(t, o.Lake, schema.Slowdowns, before.ID(), flow.String())
 	spoil(t, o.Lake, lake.Of(before.ID()), schema.Flows)

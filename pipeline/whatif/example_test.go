@@ -20,7 +20,7 @@ func Example() {
 	check(err)
 	defer func() { check(os.RemoveAll(dir)) }()
 	s, err := scenario.LoadWith("parking-lot/short", []scenario.Setting{
-		{Key: "workload.duration", Value: "10ms"}, {Key: "workload.max_load", Value: "30%"}})
+		{Key: "workload.duration", Value: "4ms"}, {Key: "workload.max_load", Value: "30%"}})
 	check(err)
 	v := pipeline.Variant{Estimator: estimators.Flow, Passes: 1}
 	e, err := pipeline.Begin(ctx, dir, s, v, pipeline.Settings{})

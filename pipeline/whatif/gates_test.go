@@ -6,16 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
-	"parsimon/pipeline/internal/fixture"
 	"parsimon/stages/estimators"
 )
 
 // The value of a gate is that of the comparison row that groups flows by the columns of the gate's filter.
 func TestComparisonValue(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Independent)
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Independent})
 	changes := do(t, "bandwidth=host-tor=5G")
 	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"}})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -14,6 +15,7 @@ import (
 	"parsimon/pipeline"
 	"parsimon/pipeline/cache"
 	"parsimon/pipeline/internal/estimates"
+	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
 	"parsimon/pipeline/scenario"
@@ -24,13 +26,57 @@ import (
 
 func TestMain(m *testing.M) {
 	parquet.PoisonFreed = true // a reader of a released batch then finds wrong values
-	os.Exit(m.Run())
+	var err error
+	if basesDir, err = os.MkdirTemp("", "parsimon-whatif-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(basesDir)
+	os.Exit(code)
 }
 
-// settings returns settings with a lake in a new directory.
+// settings returns settings with a lake in a new directory. A small estimate spends most of its time on its
+// files, so it has few partitions.
 func settings(t testing.TB, by estimators.Name) Settings {
 	t.Helper()
-	return Settings{Lake: t.TempDir(), Variant: pipeline.Variant{Estimator: by}}
+	return Settings{Lake: t.TempDir(), Variant: pipeline.Variant{Estimator: by},
+		Settings: pipeline.Settings{Partitions: 4}}
+}
+
+// bases are functions that estimate fixture.Services with a cache, each once, by variant. Their lakes are in
+// basesDir.
+var (
+	bases    sync.Map
+	basesDir string
+)
+
+// A base is an estimate of fixture.Services that tests copy.
+type base struct{ lake, scenario string }
+
+// servicesBase returns settings with a new lake, which has an estimate of fixture.Services and its cache, and
+// the id of the scenario.
+func servicesBase(t testing.TB, v pipeline.Variant) (o Settings, id string) {
+	t.Helper()
+	once, _ := bases.LoadOrStore(v, sync.OnceValue(func() base {
+		o := settings(t, v.Estimator)
+		o.Variant = v
+		o.Lake = filepath.Join(basesDir, fmt.Sprintf("%s-%d-%v", v.Estimator, v.Passes, v.Auto))
+		c, err := cache.Open(lake.CachePath(o.Lake), zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		o.Cache = c
+		return base{o.Lake, estimate(t, mustLoad(t, fixture.Services(t)), o)}
+	}))
+	made := once.(func() base)()
+	o = settings(t, v.Estimator)
+	o.Variant = v
+	if err := os.CopyFS(o.Lake, os.DirFS(made.lake)); err != nil {
+		t.Fatal(err)
+	}
+	return o, made.scenario
 }
 
 // opened opens an estimate of a scenario for reading. If scenario is empty, it opens the scenario last worked

@@ -31,8 +31,7 @@ func runsAtOnce() []int {
 // machine.
 func TestSweepIsTheSameSideBySide(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Exact)
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Exact})
 	plan := SweepPlan{Tier: "fabric-spine", Quantile: 0.9}
 	if testing.Short() {
 		plan.Tier = "pod0-fabric0:plane0-spine0,pod0-fabric1:plane1-spine0"
@@ -129,7 +128,7 @@ func TestParametersAreTheSameSideBySide(t *testing.T) {
 		withCache(t, &o)
 		o.Workers = workers
 		plan := ParameterPlan{Scenario: file, MaxRuns: 6, Axes: []Axis{
-			{"load.max", []string{"20%", "40%"}}, {"seed", seeds},
+			{"load.max", []string{"5%", "10%"}}, {"seed", seeds},
 		}}
 		p, err := SweepParameters(t.Context(), plan, o)
 		if err != nil {

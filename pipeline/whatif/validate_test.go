@@ -17,11 +17,14 @@ import (
 	"parsimon/stages/estimators"
 )
 
-// tracedEstimate estimates a traced workload of 4000 flows and opens the estimate.
+// tracedFlows is the number of flows of tracedEstimate.
+const tracedFlows = 1000
+
+// tracedEstimate estimates a traced workload and opens the estimate.
 func tracedEstimate(t *testing.T) *pipeline.Estimation {
 	t.Helper()
 	o := settings(t, estimators.Independent)
-	topology, flows := fixture.Trace(t, 4000)
+	topology, flows := fixture.Trace(t, tracedFlows)
 	estimate(t, estimates.Trace(t, topology, flows), o)
 	e, err := pipeline.Resume(t.Context(), o.Lake, "", o.Variant, o.Settings)
 	if err != nil {
@@ -135,7 +138,10 @@ func TestValidateAgainstKnownErrors(t *testing.T) {
 // Over many pairs of samples of one distribution, the 95% interval of the error does not contain the true
 // error, 0, in about 5% of the trials. This applies both to the same flows and to different flows.
 func TestBootstrapCoverage(t *testing.T) {
-	const trials = 120
+	trials := 120
+	if testing.Short() {
+		trials = 30
+	}
 	for _, paired := range []bool{true, false} {
 		misses := 0
 		for trial := range trials {
@@ -161,7 +167,7 @@ func TestBootstrapCoverage(t *testing.T) {
 				}
 			}
 		}
-		share := float64(misses) / trials
+		share := float64(misses) / float64(trials)
 		if share > 0.12 {
 			t.Errorf("paired %v: a 95%% interval misses in %.0f%% of the trials", paired, 100*share)
 		}
@@ -180,7 +186,7 @@ func TestExactEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := v.Rows[len(v.Rows)-1]
-	if last.Flows != 4000 {
+	if last.Flows != tracedFlows {
 		t.Errorf("%d flows compared", last.Flows)
 	}
 	for _, r := range v.Rows {

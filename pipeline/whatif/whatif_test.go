@@ -22,17 +22,21 @@ import (
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/daily"
 	"parsimon/stages/estimators"
 	"parsimon/stages/topology"
 	"parsimon/stages/topology/topologytest"
 )
 
 // "run --fail" in an empty lake and "what-if --fail" produce the same scenario with the same id and the same
-// rows, with and without a cache.
+// rows, with and without a cache. The short form has one estimator each day.
 func TestWhatIfIsTheRun(t *testing.T) {
 	t.Parallel()
 	file := fixture.Services(t)
-	for _, by := range []estimators.Name{estimators.Independent, estimators.Flow} {
+	for i, by := range []estimators.Name{estimators.Independent, estimators.Flow} {
+		if testing.Short() && !daily.Runs(i, 2) {
+			continue
+		}
 		t.Run(by.String(), func(t *testing.T) { testWhatIfIsTheRun(t, file, by) })
 	}
 }
@@ -43,16 +47,15 @@ func testWhatIfIsTheRun(t *testing.T, file string, by estimators.Name) {
 	fresh := settings(t, by)
 	want := estimate(t, failing, fresh)
 
-	o := settings(t, by)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: by})
 	withCache(t, &o)
-	base := estimate(t, mustLoad(t, file), o)
 	changes := do(t, "fail=pod1-fabric1:pod1-tor0", "fail=pod0-fabric0:plane0-spine1")
 	w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{By: []string{"service", "size_bin"},
 		Links: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Other.Scenario != want || w.Both != w.BaseFlows || w.Both != 3000 {
+	if w.Other.Scenario != want || w.Both != w.BaseFlows || w.Both != fixture.ServicesFlows {
 		t.Fatalf("what-if makes %+v, want %s with all flows in both", w.Other, want)
 	}
 	derived := opened(t, o.Lake, want, o.Variant)
@@ -99,13 +102,16 @@ func testWhatIfIsTheRun(t *testing.T, file string, by estimators.Name) {
 }
 
 // Flows cross an added cable, and its links have cases, although the base has no task for them. The rows
-// equal those of an estimate whose tasks are divided from scratch.
+// equal those of an estimate whose tasks are divided from scratch. The short form has one pass.
 func TestAddedCable(t *testing.T) {
 	t.Parallel()
+	v := pipeline.Variant{Estimator: estimators.Flow}
+	if testing.Short() {
+		v.Passes = 1
+	}
 	var made [2]*pipeline.Estimation
 	for i, partitions := range []int{0, 7} {
-		o := settings(t, estimators.Flow)
-		base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+		o, base := servicesBase(t, v)
 		o.Partitions = partitions
 		changes := do(t, "add-cable=pod0-tor0:pod1-tor0=40G,500ns")
 		w, err := WhatIf(t.Context(), base, changes, o, CompareOptions{Links: 1})
@@ -170,8 +176,7 @@ func readFlows(t *testing.T, o Settings, id string) (flows map[int64]testFlow, l
 // times, and are between hosts of the new racks. Other services do not change.
 func TestChangedFlows(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Independent)
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Independent})
 	before, lastBefore := readFlows(t, o, base)
 	count := func(flows map[int64]testFlow, service string) (n int) {
 		for _, f := range flows {
@@ -202,14 +207,14 @@ func TestChangedFlows(t *testing.T) {
 		return flows
 	}
 	for _, factor := range []float64{0, 0.5, 2.5} {
-		flows := changed(fmt.Sprintf("scale=batch=%v", factor))
+		flows := changed(fmt.Sprintf("scale=web=%v", factor))
 		for id, f := range before {
-			if g, ok := flows[id]; f.service == "web" && g != f || factor >= 1 && !ok {
+			if g, ok := flows[id]; f.service == "batch" && g != f || factor >= 1 && !ok {
 				t.Errorf("× %v: flow %d is %+v, was %+v", factor, id, g, f)
 			}
 		}
-		want := factor * float64(count(before, "batch"))
-		got := float64(count(flows, "batch"))
+		want := factor * float64(count(before, "web"))
+		got := float64(count(flows, "web"))
 		if got < want-0.15*want || got > want+0.15*want {
 			t.Errorf("× %v: %v flows, want about %v", factor, got, want)
 		}
@@ -227,7 +232,7 @@ func TestChangedFlows(t *testing.T) {
 		}
 	}
 	w, err := WhatIf(t.Context(), base, do(t, "scale=batch=50%"), o, CompareOptions{})
-	if err != nil || w.BaseFlows != 3000 || w.Flows >= 3000 || w.Both != w.Flows {
+	if err != nil || w.BaseFlows != fixture.ServicesFlows || w.Flows >= w.BaseFlows || w.Both != w.Flows {
 		t.Errorf("half of a service: %+v, %v", w, err)
 	}
 	for _, bad := range []scenario.Changes{
@@ -247,8 +252,7 @@ func TestChangedFlows(t *testing.T) {
 // compared with itself.
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Independent)
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Independent})
 	slower := do(t, "bandwidth=fabric-spine=20G")
 	v := pipeline.Variant{Estimator: estimators.Flow, Passes: 1}
 	other, err := pipeline.Derive(t.Context(), opened(t, o.Lake, base, v).Model, slower, v, o.Settings)
@@ -267,7 +271,7 @@ func TestCompareRefuses(t *testing.T) {
 		t.Errorf("different ways: %v", err)
 	}
 	c, err := Compare(t.Context(), l, a, b, CompareOptions{Across: true})
-	if err != nil || c.Rows[len(c.Rows)-1].Flows != 3000 {
+	if err != nil || c.Rows[len(c.Rows)-1].Flows != fixture.ServicesFlows {
 		t.Errorf("across: %+v, %v", c, err)
 	}
 	for _, bad := range [][2]Side{{a, a}, {a, {Scenario: "nothing"}}, {a, {Scenario: base, Variant: "flow-9"}},
@@ -283,17 +287,20 @@ func TestCompareRefuses(t *testing.T) {
 }
 
 // If the whole network of the base was simulated, that of the changed scenario is simulated, too. If this is
-// not possible, both sides use link cases.
+// not possible, both sides use link cases. The short form has one of the two each day.
 func TestWhatIfOfWholeNetwork(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Flow)
-	o.Variant.Auto = true
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
-	for want, change := range map[string]scenario.Changes{
-		"exact": do(t, "fail=pod0-tor0:pod0-fabric1"),
-		"flow":  do(t, "add-cable=pod0-tor0:pod1-tor0=10G,0ns"),
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Flow, Auto: true})
+	for i, c := range [][2]string{
+		{"exact", "fail=pod0-tor0:pod0-fabric1"},
+		{"flow", "add-cable=pod0-tor0:pod1-tor0=10G,0ns"},
 	} {
-		w, err := WhatIf(t.Context(), base, change, o, CompareOptions{Links: 1})
+		if testing.Short() && !daily.Runs(i, 2) {
+			continue
+		}
+		want := c[0]
+		change := c[1]
+		w, err := WhatIf(t.Context(), base, do(t, change), o, CompareOptions{Links: 1})
 		if err != nil {
 			t.Fatalf("%s: %v", want, err)
 		}
@@ -306,9 +313,7 @@ func TestWhatIfOfWholeNetwork(t *testing.T) {
 // Compare uses the committed files, even if another process repeats a stage of one side in the meantime.
 func TestCompareCommitted(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Flow)
-	o.Variant.Passes = 1
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Flow, Passes: 1})
 	how := CompareOptions{Links: 1}
 	want, err := WhatIf(t.Context(), base, do(t, "fail=pod0-tor0:pod0-fabric1"), o, how)
 	if err != nil {
@@ -341,9 +346,7 @@ func TestCompareCommitted(t *testing.T) {
 // lake are rejected.
 func TestWhatIfSettings(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Flow)
-	o.Variant.Auto = true
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Flow, Auto: true})
 	at := base
 	var all []scenario.Setting
 	for _, s := range []scenario.Setting{{Key: "switches.buffer", Value: "400KB"},
@@ -403,9 +406,7 @@ func TestWhatIfSettings(t *testing.T) {
 // automatically.
 func TestSweepUntil(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Flow)
-	o.Variant.Auto = true
-	base := estimate(t, mustLoad(t, fixture.Services(t)), o)
+	o, base := servicesBase(t, pipeline.Variant{Estimator: estimators.Flow, Auto: true})
 	until, err := gate.Parse("p99_slowdown > 1")
 	if err != nil {
 		t.Fatal(err)
@@ -436,14 +437,13 @@ func TestSweepUntil(t *testing.T) {
 // which side is the base.
 func TestLinksOfUnpairedFlows(t *testing.T) {
 	t.Parallel()
-	o := settings(t, estimators.Independent)
-	file := fixture.Services(t)
-	s, err := scenario.LoadWith(
-		file, []scenario.Setting{{Key: "seed", Value: "2"}, {Key: "workload.flows_count", Value: "2000"}})
+	o, id := servicesBase(t, pipeline.Variant{Estimator: estimators.Independent})
+	s, err := scenario.LoadWith(fixture.Services(t),
+		[]scenario.Setting{{Key: "seed", Value: "2"}, {Key: "workload.flows_count", Value: "700"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := Side{Scenario: estimate(t, mustLoad(t, file), o)}
+	base := Side{Scenario: id}
 	other := Side{Scenario: estimate(t, s, o)}
 	l := estimates.Open(t, o.Lake)
 	forth, err := Compare(t.Context(), l, base, other, CompareOptions{Links: 1000})
@@ -451,7 +451,7 @@ func TestLinksOfUnpairedFlows(t *testing.T) {
 	if err != nil || failed != nil {
 		t.Fatal(err, failed)
 	}
-	if forth.Both != 0 || forth.TailFlows != 50 || len(forth.Links) < 20 || len(back.Links) != len(forth.Links) {
+	if forth.Both != 0 || forth.TailFlows != 17 || len(forth.Links) < 20 || len(back.Links) != len(forth.Links) {
 		t.Fatalf("%d flows in both, %d of the tails, %d and %d links", forth.Both, forth.TailFlows,
 			len(forth.Links), len(back.Links))
 	}
@@ -470,7 +470,7 @@ func TestLinksOfUnpairedFlows(t *testing.T) {
 		sum += d.BaseDelayNS
 	}
 	want := estimates.Ask(t, o.Lake,
-		fmt.Sprintf(`SELECT CAST(round(sum(h.delay_ns) / 30) AS BIGINT) FROM hop_contributions h JOIN slowdowns s USING (scenario, flow_row)
+		fmt.Sprintf(`SELECT CAST(round(sum(h.delay_ns) / 10) AS BIGINT) FROM hop_contributions h JOIN slowdowns s USING (scenario, flow_row)
 		WHERE scenario = '%s' AND s.slowdown > (SELECT quantile_cont(slowdown, 0.99) FROM slowdowns WHERE scenario = '%[1]s')`, base.Scenario))
 	got := fmt.Sprintf("[%.0f]", sum)
 	if got != want {
