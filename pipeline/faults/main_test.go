@@ -34,6 +34,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -54,8 +55,13 @@ const beamProgram = "parsimon-beam"
 // built builds a program and returns its path.
 func built(name string) (string, error) {
 	path := filepath.Join(scratch, name)
+	linker, err := exec.Command(filepath.Join("..", "..", ".ci", "linker")).Output()
+	if err != nil {
+		return "", err
+	}
+	flags := strings.TrimPrefix(strings.TrimSpace(string(linker)), "-ldflags=")
 	build := exec.Command("go", "build", "-buildvcs=false",
-		"-ldflags", "-X parsimon/pipeline/lake/disk.injects=true", "-o", path, ".")
+		"-ldflags", "-X parsimon/pipeline/lake/disk.injects=true "+flags, "-o", path, ".")
 	build.Dir = filepath.Join("..", "cmd", name) // parsimon-beam is a separate module
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
