@@ -79,6 +79,48 @@ func paired(ours, theirs []float64) (difference, margin float64) {
 	return mean(differences), sampling.StudentT(0.95, n-1) * math.Sqrt(variance(differences)/n)
 }
 
+// A betweenPrograms is the mean difference at p99 between independent and the published code on the same
+// flows, those of section ns3, with its sampling error. The difference is NaN if no scenario is measured.
+type betweenPrograms struct {
+	difference, margin float64
+	scenarios          int
+}
+
+func (p *paper) comparePrograms() betweenPrograms {
+	records := p.measuredIn("ns3")
+	if len(records) == 0 {
+		return betweenPrograms{math.NaN(), math.NaN(), 0}
+	}
+	published := map[string]float64{}
+	for _, s := range p.sources(p.groundTruths()) {
+		published[s.name] = s.repaired.p99()
+	}
+	var ours, theirs []float64
+	for _, r := range records {
+		their, known := published[r.Item.Name]
+		if known { // the published code has an estimate with this transport
+			ours = append(ours, mean(r.p99Errors(byIndependent, "all")))
+			theirs = append(theirs, their)
+		}
+	}
+	difference, margin := paired(ours, theirs)
+	return betweenPrograms{difference, margin, len(ours)}
+}
+
+// restText says how much of a difference from the paper the rules of DCTCP explain, in which the two programs
+// differ, and whether the rest is within the sampling error. It is empty if the programs were not compared.
+func (b betweenPrograms) restText(difference, margin float64) string {
+	if math.IsNaN(b.difference) {
+		return ""
+	}
+	known := "is within the sampling error"
+	if abs(difference-b.difference) > margin {
+		known = "is not explained"
+	}
+	return fmt.Sprintf("the rules of DCTCP explain about %s of the difference (section on ns-3), and the rest, "+
+		"%s, %s", percent(b.difference), percent(difference-b.difference), known)
+}
+
 // deviation returns the standard deviation between draws. It is NaN if no scenario has several draws.
 func (p *pool) deviation() float64 {
 	if p.freedom == 0 {

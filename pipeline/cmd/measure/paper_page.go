@@ -132,9 +132,8 @@ func (p *paper) text(name string) {
 const mostNamed = 12
 
 // section begins a section of paper.txt, says which items are not measured, and returns the records of the
-// others, item by item and the short form first. Given flows have the same length in both forms, so the
-// record with more estimates counts.
-func (p *paper) section(text, items string) (records []*paperRecord) {
+// others (measuredIn).
+func (p *paper) section(text, items string) []*paperRecord {
 	p.text(text)
 	missing := map[string][]string{} // names of items without a record, by form
 	count := map[string]int{}
@@ -160,15 +159,28 @@ func (p *paper) section(text, items string) (records []*paperRecord) {
 		if whole == nil {
 			missing["whole"] = append(missing["whole"], name)
 		}
+	}
+	for _, form := range p.forms() {
+		p.missingItems(form.name, missing[form.name], count[form.name])
+	}
+	return p.measuredIn(items)
+}
+
+// measuredIn returns the records of a section, item by item and the short form first. Given flows have the
+// same length in both forms, so the record with more estimates counts.
+func (p *paper) measuredIn(section string) (records []*paperRecord) {
+	for _, item := range p.wholeForm.items {
+		if item.Section != section {
+			continue
+		}
+		whole := p.records[p.wholeForm.key(item)]
+		short := p.records[p.shortForm.key(item)]
 		if short != nil && (whole == nil || !item.Given) {
 			records = append(records, short)
 		}
 		if whole != nil {
 			records = append(records, whole)
 		}
-	}
-	for _, form := range p.forms() {
-		p.missingItems(form.name, missing[form.name], count[form.name])
 	}
 	return records
 }
@@ -262,7 +274,7 @@ func (r *paperRecord) otherLoad() string {
 }
 
 // whyNot says what is known about a row with a verdict that does not agree. The rest of a difference is
-// described by rest; it is empty if the row has several differences.
+// described by restText; it is empty if the row has several differences.
 func (r *paperRecord) whyNot(rest string, verdicts ...verdict) string {
 	if !slices.ContainsFunc(verdicts, func(v verdict) bool { return v != agrees }) {
 		return ""
@@ -271,46 +283,6 @@ func (r *paperRecord) whyNot(rest string, verdicts ...verdict) string {
 		return r.otherLoad()
 	}
 	return "the load is the paper's, and " + cmp.Or(rest, "the reason is not known")
-}
-
-// betweenPrograms returns the mean difference at p99 between independent and the published code on the same
-// flows, those of section ns3, its sampling error, and the number of scenarios. The difference is NaN if no
-// scenario is measured.
-func (p *paper) betweenPrograms() (difference, margin float64, scenarios int) {
-	ours := map[string]float64{}
-	for _, item := range p.wholeForm.items {
-		r := p.records[p.wholeForm.key(item)]
-		if item.Section == "ns3" && r != nil {
-			ours[item.Name] = mean(r.p99Errors(byIndependent, "all"))
-		}
-	}
-	if len(ours) == 0 {
-		return math.NaN(), math.NaN(), 0
-	}
-	var compared, published []float64
-	for _, s := range p.sources(p.groundTruths()) {
-		if own, measured := ours[s.name]; measured {
-			compared = append(compared, own)
-			published = append(published, s.repaired.p99())
-		}
-	}
-	difference, margin = paired(compared, published)
-	return difference, margin, len(compared)
-}
-
-// rest says how much of a difference from the paper the rules of DCTCP explain, in which the two programs
-// differ (paper.betweenPrograms), and whether the rest is within the sampling error. It is empty if the
-// programs were not compared.
-func rest(difference, explained, margin float64) string {
-	if math.IsNaN(explained) {
-		return ""
-	}
-	known := "is within the sampling error"
-	if abs(difference-explained) > margin {
-		known = "is not explained"
-	}
-	return fmt.Sprintf("the rules of DCTCP explain about %s of the difference (section on ns-3), and the rest, "+
-		"%s, %s", percent(explained), percent(difference-explained), known)
 }
 
 // margin returns the sampling error of the difference from the paper. The effect of another load than the
@@ -439,10 +411,10 @@ func (p *paper) ns3Section(ctx context.Context) {
 			marginText(of.margin(len(errors))), p.judged("ns3", of.against(errors, s.repaired.p99(),
 			s.repaired.p99())))...)
 	}
-	difference, margin, scenarios := p.betweenPrograms()
-	together := decide(difference, margin)
-	p.printf("\nAll %d together: **%s**. The mean difference at p99 is %s, sampling error %s.", scenarios,
-		together, percent(difference), marginText(margin))
+	programs := p.comparePrograms()
+	together := decide(programs.difference, programs.margin)
+	p.printf("\nAll %d together: **%s**. The mean difference at p99 is %s, sampling error %s.",
+		programs.scenarios, together, percent(programs.difference), marginText(programs.margin))
 	if together == differs {
 		p.text("ns3-differs")
 	}
@@ -467,16 +439,7 @@ func (p *paper) detailSection(ctx context.Context) {
 // similarDraws returns the variance between draws of the 192 scenarios with the form and the flow sizes of
 // the scenario in detail, which is one of them.
 func (p *paper) similarDraws(r *paperRecord) pool {
-	var records []*paperRecord
-	for _, form := range p.forms() {
-		for _, item := range form.items {
-			record := p.records[form.key(item)]
-			if item.Section == "192" && record != nil {
-				records = append(records, record)
-			}
-		}
-	}
-	similar := betweenDrawsOf(p.compared(records))[r.Form+", "+detailSizes]
+	similar := betweenDrawsOf(p.compared(p.measuredIn("192")))[r.Form+", "+detailSizes]
 	if similar == nil {
 		return pool{}
 	}
@@ -491,10 +454,9 @@ func (p *paper) againstPaper(r *paperRecord, slope, paper float64, others pool) 
 	of.add(errors)
 	margin := r.margin(&of, slope)
 	v := p.judged(r.Item.Section, r.against(margin, "all", paper, paper))
-	explained, _, _ := p.betweenPrograms()
 	p.printf("\n`independent` and the paper's Parsimon (%s at p99): **%s**. Ours is %s, sampling error %s%s.",
 		percent(paper), v, sampledError(errors), marginText(margin),
-		after(": ", r.whyNot(rest(mean(errors)-paper, explained, margin), v)))
+		after(": ", r.whyNot(p.comparePrograms().restText(mean(errors)-paper, margin), v)))
 }
 
 // after returns a text after a separator, or nothing if there is no text.

@@ -74,6 +74,7 @@ func (p *paper) sensitivitySection(ctx context.Context) {
 	p.errorPictures(ctx, all, ways)
 	p.parameterTable(all, ways)
 	p.worstTable(all)
+	p.text("programs")
 	p.scenarioTable(all, of)
 }
 
@@ -201,7 +202,7 @@ const (
 )
 
 // why says what is known about a row that does not agree with the paper and, if it is not decided, what the
-// decision takes. The rest of the difference is described by rest.
+// decision takes. The rest of the difference is described by restText.
 func (s comparedScenario) why(v verdict, margin float64, rest string) string {
 	if v == agrees {
 		return ""
@@ -303,12 +304,11 @@ func marginText(margin float64) string {
 }
 
 func (p *paper) scenarioTable(all []comparedScenario, of map[string]*betweenDraws) {
-	p.text("programs")
 	p.text("scenarios")
 	p.header("id", "matrix", "sizes", "σ", "oversubscription", "workload", "flows", "busiest link",
 		"busiest tenth", "true p99", "the paper's", "independent", "difference", "verdict", "why not",
 		"the paper's, clustered", "clustered", "flow")
-	explained, _, _ := p.betweenPrograms()
+	programs := p.comparePrograms()
 	for _, s := range all {
 		margin := s.margin(of)
 		v := p.judged("192", s.agrees(of))
@@ -318,7 +318,7 @@ func (p *paper) scenarioTable(all []comparedScenario, of map[string]*betweenDraw
 			share(s.load)+", "+share(s.maxLoad()), share(s.topLoad)+", "+share(s.top10()),
 			fmt.Sprintf("%.1f", s.truth("all", paperEstimate.bySize).p99()), percent(s.independent),
 			sampledError(errors), percent(difference)+" "+marginText(margin), v,
-			s.why(v, margin, rest(difference, explained, margin)),
+			s.why(v, margin, programs.restText(difference, margin)),
 			percent(s.clustered), p99Text(s.errorsOf(byClustered, "all", paperEstimate.bySize)),
 			p99Text(s.errorsOf(byFlow, "all", paperEstimate.bySize)))
 	}

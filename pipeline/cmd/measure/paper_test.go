@@ -167,7 +167,14 @@ func TestPairedDifferences(t *testing.T) {
 func TestPageComparesWithThePublishedCode(t *testing.T) {
 	item := paperItem{Section: "ns3", Name: "7", Ways: []string{byIndependent}, Draws: drawsCount, Given: true,
 		Truth: "ns3.parquet"}
+	for _, form := range []string{"short", "whole"} {
+		t.Run(form, func(t *testing.T) { compareWithThePublishedCode(t, item, form) })
+	}
+}
+
+func compareWithThePublishedCode(t *testing.T, item paperItem, form string) {
 	r := recordOf(item, [drawsCount]float64{})
+	r.Form = form
 	for i, e := range []float64{0.24, 0.25, 0.26} {
 		r.Runs[byIndependent][i].Estimate.Errors = map[string]percentiles{"all": {2: e}}
 	}

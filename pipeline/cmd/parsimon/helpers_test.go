@@ -137,6 +137,14 @@ func tinyScenario(t *testing.T, extra string) string {
 	return path
 }
 
+// tinyScenarioOf writes the scenario file of tinyScenario with another number of flows.
+func tinyScenarioOf(t *testing.T, flows string) string {
+	t.Helper()
+	path := tinyScenario(t, "")
+	writeFiles(t, map[string]string{path: strings.Replace(tinyText, "3000", flows, 1)})
+	return path
+}
+
 // writeRack writes a topology of three hosts on a switch.
 func writeRack(t *testing.T, dir string) {
 	t.Helper()

@@ -127,10 +127,8 @@ func TestUnreachableHost(t *testing.T) {
 // pauses by link and in total. Link cases do not model them, and give a warning.
 func TestSwitches(t *testing.T) {
 	long(t)
-	dir := t.TempDir()
-	scenario := filepath.Join(dir, "tiny.yaml")
-	writeFiles(t, map[string]string{scenario: strings.Replace(tinyText, "3000", "1000", 1)})
-	lake := filepath.Join(dir, "lake")
+	scenario := tinyScenarioOf(t, "1000")
+	lake := filepath.Join(t.TempDir(), "lake")
 	plain := parseJSON[prediction](t, "run", scenario, "--lake", lake, "--dry-run", "--format", "json", "-q")
 	ids := map[string]bool{plain.ScenarioID: true}
 	var drops, pausedNS int64
@@ -255,10 +253,8 @@ func TestClassesByDSCP(t *testing.T) {
 
 // TCP is simulated in the whole network, which estimator auto chooses. Link cases refuse it.
 func TestTCP(t *testing.T) {
-	dir := t.TempDir()
-	scenario := filepath.Join(dir, "tiny.yaml")
-	writeFiles(t, map[string]string{scenario: strings.Replace(tinyText, "3000", "100", 1)})
-	lake := filepath.Join(dir, "lake")
+	scenario := tinyScenarioOf(t, "100")
+	lake := filepath.Join(t.TempDir(), "lake")
 	out := must(t, "run", scenario, "--lake", lake, "--quiet", "--transport", "cubic",
 		"--switch-buffer", "100KB")
 	contains(t, out, "variant exact", "switch buffers of 100000 bytes")
