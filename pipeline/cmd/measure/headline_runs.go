@@ -274,19 +274,17 @@ func (h *headliner) formats(ctx context.Context) {
 	})
 }
 
-// ingestGrowth ingests many VPC records.
-func (h *headliner) ingestGrowth(ctx context.Context) {
-	for _, size := range []struct {
-		name    string
-		records int
-	}{{"20m", 20_000_000}, {"100m", 100_000_000}} {
-		binary, env := h.logs(ctx, size.records)
+// longIngest returns a function that measures the ingest of a number of VPC records.
+func longIngest(records int) func(h *headliner, ctx context.Context) {
+	return func(h *headliner, ctx context.Context) {
+		binary, env := h.logs(ctx, records)
 		h.plain(ctx, binary, env, "vpc") // it generates the log
 		took := h.ingestLog(ctx, h.program, "vpc")
-		h.add("us-"+size.name, took.processor.Seconds()*1e6/float64(size.records))
-		h.add("mb-"+size.name, float64(took.peakBytes)/megabyte)
+		h.add("us", took.processor.Seconds()*1e6/float64(records))
+		h.add("krecords", float64(records)/1000/took.elapsed.Seconds())
+		h.add("mb", float64(took.peakBytes)/megabyte)
+		h.fail(os.RemoveAll(filepath.Join(h.tmp, "logs")))
 	}
-	h.fail(os.RemoveAll(filepath.Join(h.tmp, "logs")))
 }
 
 // runLarge runs 6,144 hosts with a program, without the cache, and with two workers unless flags state
@@ -366,13 +364,13 @@ func headlineCount(n int64) string {
 	return fmt.Sprintf("%.2f M", float64(n)/1e6)
 }
 
-// largeLong measures 5 s of 6,144 hosts by each estimator.
-func (h *headliner) largeLong(ctx context.Context) {
-	for _, way := range []string{"independent", "flow", "exact"} {
-		e := h.runLarge(ctx, h.program, "5s", "--estimator", way)
-		h.add(way+"-s", e.Seconds)
-		h.add(way+"-cpu-s", h.processor.Seconds())
-		h.add(way+"-mb", float64(h.peakBytes)/megabyte)
+// longRun returns a function that measures 5 s of 6,144 hosts by an estimator.
+func longRun(estimator string) func(h *headliner, ctx context.Context) {
+	return func(h *headliner, ctx context.Context) {
+		e := h.runLarge(ctx, h.program, "5s", "--estimator", estimator)
+		h.add("s", e.Seconds)
+		h.add("cpu-s", h.processor.Seconds())
+		h.add("mb", float64(h.peakBytes)/megabyte)
 	}
 }
 
