@@ -207,7 +207,7 @@ forecast: ## the time that a run predicts beside the time that it takes, twenty 
 $(MEASUREMENTS): build
 	@go run ./pipeline/cmd/measure $@ --parsimon $(BIN)/parsimon --shared $(SHARED) $(ARGS)
 .PHONY: bench-ingest
-bench-ingest: setup ## ingest of five formats beside DuckDB's plain query: records a second, processor time, memory (RECORDS=2000000)
+bench-ingest: setup ## ingest of five formats beside DuckDB's plain query, and nfdump if installed: speed, memory (RECORDS=2000000)
 	@PARSIMON_RECORDS=$(or $(RECORDS),2000000) go test -run '^$$' -bench BenchmarkIngest -benchtime 1x -timeout 60m ./pipeline/workloads
 .PHONY: bench-publish
 bench-publish: setup s3 ## publish of table slowdowns to a local S3 server: seconds, bytes sent, publishing again (ROWS=10000000)

@@ -20,6 +20,9 @@ import (
 // A benchRecord is one record of a generated log. Times are seconds since 1970.
 type benchRecord struct{ src, dst, port, observer, bytes, packets, start, end int }
 
+// benchStart is before the start of all generated records, in seconds since 1970.
+const benchStart = 1769817600
+
 // A benchFormat writes records, and has the plain query of DuckDB that parses a file, sums up the bytes of
 // each connection and sorts them.
 type benchFormat struct {
@@ -81,8 +84,27 @@ FROM read_json(%s, format = 'newline_delimited') GROUP BY ALL ORDER BY first`,
 
 func dateOf(second int) string { return time.Unix(int64(second), 0).UTC().Format(time.DateTime) }
 
-// writeBench writes a log: connections of one to three minutes between 256 hosts, each of which two observers
-// record once a minute.
+// eachBenchRecord calls do for at least the given number of records: connections of one to three minutes
+// between 256 hosts, each of which two observers record once a minute.
+func eachBenchRecord(records int, do func(r benchRecord)) {
+	s := rng.New(1, rng.Start)
+	for n := 0; n < records; {
+		r := benchRecord{src: s.IntN(256), port: 32768 + s.IntN(28000), start: benchStart + s.IntN(3600)}
+		r.dst = (r.src + 1 + s.IntN(255)) % 256
+		for range 1 + s.IntN(3) {
+			r.bytes = 200 + s.IntN(1_000_000)
+			r.packets = 1 + r.bytes/1000
+			r.end = r.start + 59
+			for _, r.observer = range []int{r.src, r.dst} {
+				do(r)
+				n++
+			}
+			r.start += 60
+		}
+	}
+}
+
+// writeBench writes a log of generated records.
 func writeBench(b *testing.B, f benchFormat, file string, records int) {
 	out, err := os.Create(file)
 	if err != nil {
@@ -90,21 +112,7 @@ func writeBench(b *testing.B, f benchFormat, file string, records int) {
 	}
 	w := bufio.NewWriterSize(out, 1<<20)
 	_, _ = w.WriteString(f.header) // Flush returns the error
-	s := rng.New(1, rng.Start)
-	for n := 0; n < records; {
-		r := benchRecord{src: s.IntN(256), port: 32768 + s.IntN(28000), start: 1769817600 + s.IntN(3600)}
-		r.dst = (r.src + 1 + s.IntN(255)) % 256
-		for range 1 + s.IntN(3) {
-			r.bytes = 200 + s.IntN(1_000_000)
-			r.packets = 1 + r.bytes/1000
-			r.end = r.start + 59
-			for _, r.observer = range []int{r.src, r.dst} {
-				_, _ = w.WriteString(f.line(r))
-				n++
-			}
-			r.start += 60
-		}
-	}
+	eachBenchRecord(records, func(r benchRecord) { _, _ = w.WriteString(f.line(r)) })
 	if err := w.Flush(); err != nil {
 		b.Fatal(err)
 	}
@@ -152,7 +160,8 @@ func peakMB(b *testing.B) float64 {
 }
 
 // BenchmarkIngest measures ingests of five formats, each beside a plain query of DuckDB over the same file,
-// which has no hosts, no rejects and no observers. PARSIMON_RECORDS is the number of records. PARSIMON_LOGS is
+// which has no hosts, no rejects and no observers. If nfdump is installed, it also measures how nfdump
+// aggregates the records of its format. PARSIMON_RECORDS is the number of records. PARSIMON_LOGS is
 // a directory of logs, which are generated only if they are not there.
 func BenchmarkIngest(b *testing.B) {
 	records := 100_000
@@ -177,6 +186,9 @@ func BenchmarkIngest(b *testing.B) {
 			b.Run("duckdb", func(b *testing.B) {
 				measured(b, records, func() { benchPlain(b, f, dir, file) })
 			})
+			if f.name == "nfdump" {
+				b.Run("nfdump", func(b *testing.B) { benchNfdump(b, records) })
+			}
 		})
 	}
 }
