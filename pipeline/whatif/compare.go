@@ -26,6 +26,7 @@ import (
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/schema/units"
+	"parsimon/stages/confidence"
 	"parsimon/stages/estimators"
 	"parsimon/stages/topology"
 )
@@ -336,7 +337,10 @@ func chooseVariants(l *lake.Lake, base, other *Side) error {
 }
 
 // A compared is a group of flows with their slowdowns and their FCTs in ms.
-type compared struct{ slowdowns, fcts sample }
+type compared struct {
+	slowdowns, fcts sample
+	changes         [2][]confidence.Change // of slowdowns and FCTs; nil before the first call of rows
+}
 
 func (g *compared) add(p *pair) {
 	g.slowdowns.add(p.Row, p.Other, p.Base)
@@ -346,19 +350,26 @@ func (g *compared) add(p *pair) {
 // isOfBoth reports whether both sides have flows of the group.
 func (g *compared) isOfBoth() bool { return min(len(g.fcts.estimate), len(g.fcts.tru)) > 0 }
 
+// has reports whether the group has as many flows as another one.
+func (g *compared) has(flowsOf *compared) bool {
+	return len(g.fcts.estimate) == len(flowsOf.fcts.estimate) && len(g.fcts.tru) == len(flowsOf.fcts.tru)
+}
+
 func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison) {
-	fcts := g.fcts.compare()
-	var base, other, baseFCT, otherFCT []float64
-	for i, v := range g.slowdowns.compare() {
-		f := fcts[i]
-		out = append(out, ComparisonRow{key[:], v.Flows, v.Quantile, v.True, v.Estimate, v.Error, v.ErrorLo,
-			v.ErrorHi, f.True, f.Estimate, f.Error, f.ErrorLo, f.ErrorHi})
-		base = append(base, v.True)
-		other = append(other, v.Estimate)
-		baseFCT = append(baseFCT, f.True)
-		otherFCT = append(otherFCT, f.Estimate)
+	if g.changes[0] == nil {
+		g.changes = [2][]confidence.Change{g.slowdowns.changes(), g.fcts.changes()}
 	}
-	n := out[0].Flows
+	n := int64(len(g.slowdowns.estimate))
+	var base, other, baseFCT, otherFCT []float64
+	for i, v := range g.changes[0] {
+		f := g.changes[1][i]
+		out = append(out, ComparisonRow{key[:], n, pipeline.Quantiles[i], v.From, v.To, v.Relative, v.Lo, v.Hi,
+			f.From, f.To, f.Relative, f.Lo, f.Hi})
+		base = append(base, v.From)
+		other = append(other, v.To)
+		baseFCT = append(baseFCT, f.From)
+		otherFCT = append(otherFCT, f.To)
+	}
 	return out, ServiceComparison{key[0], n, newPercentiles(int64(len(g.fcts.tru)), base, baseFCT),
 		newPercentiles(n, other, otherFCT)}
 }
@@ -398,6 +409,9 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	}
 	keys := c.keys(groups)
 	for _, k := range keys {
+		if groups[k].has(all) {
+			groups[k] = all // it is compared once
+		}
 		rows, service := groups[k].rows(k)
 		if len(c.by) > 0 || len(keys) > 1 {
 			c.Rows = append(c.Rows, rows...)

@@ -172,7 +172,7 @@ func compareQuantiles(ctx context.Context, e *pipeline.Estimation, db *sql.DB,
 	}
 	for _, b := range append(bins, all) {
 		if len(b.estimate) > 0 {
-			out = append(out, b.compare()...)
+			out = append(out, b.validate()...)
 		}
 	}
 	return out, float64(len(all.estimate)) / float64(max(1, estimated)), nil
@@ -226,16 +226,25 @@ func (s *sample) add(row int64, estimate, tru float64) {
 	}
 }
 
-// compare returns a row for each of pipeline.Quantiles, with the intervals of confidence.Changes.
-func (s *sample) compare() []ValidationRow {
-	estimate := confidence.NewSample(s.rows, s.estimate)
-	truth := confidence.NewSample(s.truRows, s.tru)
+// samples returns the flows with a reference, and those with an estimate.
+func (s *sample) samples() (truth, estimate *confidence.Sample) {
+	return confidence.NewSample(s.truRows, s.tru), confidence.NewSample(s.rows, s.estimate)
+}
+
+// changes returns the changes of pipeline.Quantiles.
+func (s *sample) changes() []confidence.Change {
+	truth, estimate := s.samples()
+	return confidence.Changes(truth, estimate, pipeline.Quantiles)
+}
+
+// validate returns a row for each of pipeline.Quantiles, with the intervals of confidence.Changes.
+func (s *sample) validate() (out []ValidationRow) {
+	truth, estimate := s.samples()
 	n := len(s.estimate)
 	var distance float64
 	for i := range min(n, len(s.tru)) { // of the same flows
 		distance += math.Abs(math.Log(estimate.Rank(i)) - math.Log(max(1e-9, truth.Rank(i))))
 	}
-	var out []ValidationRow
 	for q, c := range confidence.Changes(truth, estimate, pipeline.Quantiles) {
 		out = append(out, ValidationRow{
 			Name: s.name, Flows: int64(n), Quantile: pipeline.Quantiles[q], Estimate: c.To, True: c.From,

@@ -161,7 +161,7 @@ func TestBootstrapCoverage(t *testing.T) {
 					s.add(row, draw(), 0)
 				}
 			}
-			for _, r := range s.compare() {
+			for _, r := range s.validate() {
 				if r.Quantile == 0.9 && (r.ErrorLo > 0 || r.ErrorHi < 0) {
 					misses++
 				}

@@ -295,8 +295,8 @@ func TestChangesByHand(t *testing.T) {
 	if s.Rank(0) != 1 || s.Rank(3) != 8 {
 		t.Errorf("ranks %v, %v", s.Rank(0), s.Rank(3))
 	}
-	w := weights{rows: s.Rows, weight: []uint8{0, 2, 1, 0}, total: 3}
-	got := w.quantiles(s, []float64{0, 0.5, 0.67, 1})
+	w := weights{rows: s.Rows, words: []uint64{0, 2 << 16, 1 << 16, 0}, totals: [4]int{1: 3}}
+	got := w.quantiles(s, []float64{0, 0.5, 0.67, 1})[1]
 	if !slices.Equal(got, []float64{1, 1, 4, 4}) {
 		t.Errorf("weighted quantiles %v", got)
 	}
@@ -376,10 +376,11 @@ func TestColumnsOfIntervals(t *testing.T) {
 // If a replicate draws no flow, its quantile is the largest value.
 func TestReplicateWithoutFlows(t *testing.T) {
 	s := NewSample([]int64{1, 2}, []float64{5, 3})
-	w := weights{rows: s.Rows, weight: []uint8{0, 0}}
-	got := w.quantiles(s, []float64{0.5, 0.9})
-	if !slices.Equal(got, []float64{5, 5}) {
-		t.Errorf("%v", got)
+	w := weights{rows: s.Rows, words: []uint64{0, 0}}
+	for lane, got := range w.quantiles(s, []float64{0.5, 0.9}) {
+		if !slices.Equal(got, []float64{5, 5}) {
+			t.Errorf("replicate %d: %v", lane, got)
+		}
 	}
 }
 

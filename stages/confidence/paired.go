@@ -2,20 +2,31 @@ package confidence
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"slices"
 
 	"parsimon/stages/rng"
+	"parsimon/stages/tables"
 )
 
 // pairedReplicates is the number of bootstrap samples behind the interval of a Change. It suffices for the
 // ends of a 95% interval, the 3rd and the 98th of 100.
 const pairedReplicates = 100
 
-// weightsPerDraw is the number of weights drawn from 64 random bits. With 16 bits per weight, the probability
-// of a weight has an error below 2^-16.
-const weightsPerDraw = 4
+// A draw of 64 random bits gives the weights of a flow in weightsPerDraw replicates. With 16 bits per weight,
+// the probability of a weight has an error below 2^-16.
+const (
+	weightsPerDraw = 4
+	laneBits       = 64 / weightsPerDraw
+)
 
-// A Sample is a group of flows. Each has its row of table flows and a value, such as a slowdown or an FCT.
+// blockFlows is the number of flows whose weights are summed at once. A sum fits into a lane, because no
+// weight is above 16.
+const blockFlows = 1024
+
+// A Sample is a group of flows. Each has its row of table flows and a positive value, such as a slowdown or
+// an FCT.
 type Sample struct {
 	Rows   []int64
 	Values []float64
@@ -24,14 +35,32 @@ type Sample struct {
 
 // NewSample returns a sample. It keeps the slices, so the caller must not change them.
 func NewSample(rows []int64, values []float64) *Sample {
-	ranks := make([]int32, len(values))
-	for i := range ranks {
-		ranks[i] = int32(i)
+	return &Sample{rows, values, ranksOf(values)}
+}
+
+// ranksOf returns the indexes of positive values in ascending order of value. Equal values stay in order. The
+// bits of positive numbers are ordered as the numbers are, so the first bits are sorted as integers.
+func ranksOf(values []float64) []int32 {
+	if len(values) == 0 {
+		return nil
 	}
-	slices.SortFunc(ranks, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(a, b))
-	})
-	return &Sample{rows, values, ranks}
+	least := math.Float64bits(slices.Min(values))
+	most := math.Float64bits(slices.Max(values))
+	skipped := max(0, bits.Len64(most-least)+bits.Len(uint(len(values)))-64)
+	key := func(i int32) uint64 { return (math.Float64bits(values[i]) - least) >> skipped }
+	var sorter tables.Sorter
+	ranks := sorter.Order(len(values), func(i int) uint64 { return key(int32(i)) })
+	for from := 0; from < len(ranks); {
+		to := from + 1
+		for to < len(ranks) && key(ranks[to]) == key(ranks[from]) {
+			to++
+		}
+		slices.SortFunc(ranks[from:to], func(a, b int32) int {
+			return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(a, b))
+		})
+		from = to
+	}
+	return ranks
 }
 
 // Rank returns the value of rank i, counted from 0.
@@ -61,15 +90,17 @@ func Changes(from, to *Sample, quantiles []float64) []Change {
 	if slices.Equal(from.Rows, to.Rows) {
 		ofFrom = ofTo
 	}
-	for replicate := range pairedReplicates {
-		ofTo.next(replicate)
+	for draw := range pairedReplicates / weightsPerDraw {
+		ofTo.draw(draw)
 		if ofFrom != ofTo {
-			ofFrom.next(replicate)
+			ofFrom.draw(draw)
 		}
 		a := ofFrom.quantiles(from, quantiles)
 		b := ofTo.quantiles(to, quantiles)
 		for q := range quantiles {
-			relative[q] = append(relative[q], b[q]/a[q]-1)
+			for lane := range weightsPerDraw {
+				relative[q] = append(relative[q], b[lane][q]/a[lane][q]-1)
+			}
 		}
 	}
 	changes := make([]Change, len(quantiles))
@@ -83,46 +114,78 @@ func Changes(from, to *Sample, quantiles []float64) []Change {
 	return changes
 }
 
-// weights has the weights of flows in one replicate at a time.
+// weights has the weights of flows in weightsPerDraw replicates. The weights of a flow are in the lanes of a
+// word, those of the first replicate in the lowest bits:
+//
+//	replicate 3 | replicate 2 | replicate 1 | replicate 0
 type weights struct {
 	rows   []int64
-	weight []uint8
-	random []uint64
-	total  int // sum of the weights
+	words  []uint64
+	totals [weightsPerDraw]int
 }
 
 func newWeights(rows []int64) *weights {
-	return &weights{rows: rows, weight: make([]uint8, len(rows)), random: make([]uint64, len(rows))}
+	return &weights{rows: rows, words: make([]uint64, len(rows))}
 }
 
-// next draws the weights of the next replicate.
-func (w *weights) next(replicate int) {
-	w.total = 0
+// draw draws the weights of the next replicates.
+func (w *weights) draw(number int) {
+	w.totals = [weightsPerDraw]int{}
+	stream := rng.New(uint64(number*weightsPerDraw), rng.Bootstrap)
 	for i, row := range w.rows {
-		if replicate%weightsPerDraw == 0 {
-			u := rng.New(uint64(replicate), rng.Bootstrap, uint64(row))
-			w.random[i] = u.Uint64()
+		of := stream.Substream(uint64(row))
+		random := of.Uint64()
+		word := uint64(0)
+		for lane := range weightsPerDraw {
+			weight := poissonOne(random << (lane * laneBits))
+			word |= uint64(weight) << (lane * laneBits)
+			w.totals[lane] += int(weight)
 		}
-		w.weight[i] = poissonOne(w.random[i])
-		w.random[i] <<= 64 / weightsPerDraw
-		w.total += int(w.weight[i])
+		w.words[i] = word
 	}
 }
 
-// quantiles returns the quantiles of a sample with the weights of the current replicate.
-func (w *weights) quantiles(s *Sample, quantiles []float64) []float64 {
-	out := make([]float64, len(quantiles))
-	q := 0
-	seen := 0
-	for _, i := range s.ranks {
-		seen += int(w.weight[i])
-		for q < len(out) && float64(seen) >= quantiles[q]*float64(w.total) && seen > 0 {
-			out[q] = s.Values[i]
-			q++
+// laneOf returns the number in a lane of a word.
+func laneOf(word uint64, lane int) int { return int(word >> (lane * laneBits) & (1<<laneBits - 1)) }
+
+// quantiles returns the quantiles of a sample, which ascend, with the weights of each of the current
+// replicates.
+func (w *weights) quantiles(s *Sample, quantiles []float64) (out [weightsPerDraw][]float64) {
+	var seen [weightsPerDraw]int // sum of the weights of lower values
+	for block := range slices.Chunk(s.ranks, blockFlows) {
+		sums := uint64(0)
+		for _, i := range block {
+			sums += w.words[i]
+		}
+		for lane := range weightsPerDraw {
+			after := seen[lane] + laneOf(sums, lane)
+			if w.reached(after, lane, quantiles[len(out[lane]):]) {
+				out[lane] = append(out[lane], w.within(s, block, lane, seen[lane], quantiles[len(out[lane]):])...)
+			}
+			seen[lane] = after
 		}
 	}
-	for ; q < len(out); q++ {
-		out[q] = s.Rank(len(s.ranks) - 1)
+	for lane := range weightsPerDraw {
+		for len(out[lane]) < len(quantiles) {
+			out[lane] = append(out[lane], s.Rank(len(s.ranks)-1))
+		}
+	}
+	return out
+}
+
+// reached reports whether the first of the quantiles is among the values with the lowest weights.
+func (w *weights) reached(seen, lane int, quantiles []float64) bool {
+	return len(quantiles) > 0 && seen > 0 && float64(seen) >= quantiles[0]*float64(w.totals[lane])
+}
+
+// within returns the first of the quantiles of a replicate: those that are in a block of ranks, behind flows
+// whose weights sum to seen.
+func (w *weights) within(s *Sample, block []int32, lane, seen int, quantiles []float64) (out []float64) {
+	for _, i := range block {
+		seen += laneOf(w.words[i], lane)
+		for w.reached(seen, lane, quantiles[len(out):]) {
+			out = append(out, s.Values[i])
+		}
 	}
 	return out
 }

@@ -5,7 +5,7 @@ import "math"
 // poissonOne maps 64 random bits to a Poisson variable of mean 1, by inversion. It is the weight of a flow,
 // or of a block of time, in one replicate of a Poisson bootstrap.
 func poissonOne(u uint64) uint8 {
-	k := uint8(0)
+	k := poissonLeast[u>>56]
 	for k < uint8(len(poissonCDF)) && u >= poissonCDF[k] {
 		k++
 	}
@@ -25,4 +25,15 @@ var poissonCDF = func() (cdf [16]uint64) {
 		}
 	}
 	return cdf
+}()
+
+// poissonLeast has the variable of the least number with each value of the first eight bits. Most other
+// numbers with these bits have the same one.
+var poissonLeast = func() (least [256]uint8) {
+	for first := range least {
+		for uint64(first)<<56 >= poissonCDF[least[first]] {
+			least[first]++
+		}
+	}
+	return least
 }()
