@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"pipeline/workloads":        append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog"),
 	"pipeline": append(below, "pipeline/scenario", "pipeline/engine", "pipeline/catalog", "pipeline/cache",
 		"pipeline/workloads", "pipeline/sampling/windows"),
-	"pipeline/summary":   append(below, "pipeline", "pipeline/engine"),
+	"pipeline/summary":   append(below, "pipeline", "pipeline/engine", "pipeline/catalog"),
 	"pipeline/reconcile": append(below, "pipeline", "pipeline/scenario", "pipeline/workloads"),
 	"pipeline/whatif": append(below, "pipeline", "pipeline/summary", "pipeline/scenario", "pipeline/engine",
 		"pipeline/reconcile", "pipeline/sampling"),

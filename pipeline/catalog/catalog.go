@@ -35,20 +35,19 @@ func Options(l *lake.Lake, limits duckdb.Options, scenarios ...lake.ScenarioID) 
 			flows += n
 		}
 	}
-	o.Few = flows < fewFlows
+	o.Few = flows < FewFlows
 	if o.Few && rows < fewRows {
 		o.Threads = 1
 	}
 	return o, err
 }
 
-// fewFlows is the number of flows that a summary reads in half a second. The slowdowns of these flows take
+// FewFlows is the number of flows that a summary reads in half a second. The slowdowns of these flows take
 // 8 MB. Up to this number, two threads need a fifth more processor time than one thread and are no faster.
+const FewFlows = 1_000_000
+
 // Most tables have a row for each flow, and those of hops have up to ten.
-const (
-	fewFlows = 1_000_000
-	fewRows  = 10 * fewFlows
-)
+const fewRows = 10 * FewFlows
 
 // Committed returns the files that the manifests name, both for queries and by their paths. If manifests are
 // damaged, it returns an error together with the files of the other manifests.

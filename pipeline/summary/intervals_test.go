@@ -116,13 +116,7 @@ func TestIntervalsOfARun(t *testing.T) {
 // Every host sends more than the capacity of its link. Each overloaded link has a row in the table. The
 // summary has one line about the links, and one about the percentiles for which there are too few flows.
 func TestOverloadIsNamed(t *testing.T) {
-	network, file := fixture.Trace(t, 1)
-	var b strings.Builder
-	b.WriteString("flow_id,src,dst,size_bytes,start_ns\n")
-	for i := range 400 { // 100 KB take 84 µs
-		fmt.Fprintf(&b, "%d,%d,%d,%d,%d\n", i, i%8, (i+4)%8, 100_000, i/8*60_000)
-	}
-	fixture.WriteFile(t, file, b.String())
+	network, file := overloaded(t)
 	dir := t.TempDir()
 	run := estimates.Of(t, dir, estimates.Trace(t, network, file), flow(pipeline.MaxPasses), pipeline.Settings{})
 	uplinks := "SELECT count(*) FROM warnings JOIN links USING (scenario, link_id) WHERE kind = 'overload' AND " +

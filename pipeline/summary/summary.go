@@ -2,13 +2,15 @@
 // for users. The result includes the verdicts of gates and the cost of the estimate. The package writes no
 // table.
 //
-//	queries slowdown_by_size …, tables intervals, warnings ───┐
+//	tables slowdowns, link_stats, intervals, warnings ────────┐
 //	quantile of the flows that a gate selects ────────────────┼─► Result ─┬─► JSON
-//	records of the stages: time, memory, link cases ──────────┘           └─► Text, with queries hottest_links …
+//	records of the stages: time, memory, link cases ──────────┘           └─► Text
+//
+// The tables of a small estimate are read without DuckDB, which takes longer to open than they take to read.
+// The figures are those of questions slowdown_by_size, slowdown_by_service, hottest_links and load_top10.
 package summary
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +30,7 @@ import (
 	"parsimon/queries/duckdb"
 	"parsimon/queries/format"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/schema/units"
 	"parsimon/stages/diagnose"
@@ -39,27 +42,45 @@ import (
 
 // forPeople has the results that only Text shows.
 type forPeople struct {
-	// Texts for all flows and for the two parts of the interval; nil if a part is not known.
-	intervals         []any
-	hottest, mostLoad *format.Answer
-	tail              diagnose.TailLink
-	unreachable       int64
-	firstUnreachable  *topology.UnreachableError
+	intervals        []interval
+	links            []linkRow // in descending order of load
+	tail             diagnose.TailLink
+	unreachable      int64
+	firstUnreachable *topology.UnreachableError
 }
 
-func (p *forPeople) read(ctx context.Context, db *queries.DB, r *Result) error {
-	var wrong [5]error // the first error is returned
-	p.unreachable, p.firstUnreachable, wrong[0] = r.of.Unreachable()
-	p.intervals, wrong[1] = intervals(ctx, db, r.of)
-	p.hottest, wrong[2] = ask(ctx, db, r.of, "hottest_links", map[string]string{"n": "5"})
-	p.tail, wrong[3] = tailLink(ctx, db, r)
-	p.mostLoad, wrong[4] = ask(ctx, db, r.of, "load_top10", nil)
-	return cmp.Or(wrong[:]...)
+// read reads a table of an estimate. A table that its plan does not write has no rows.
+func read(e *pipeline.Estimation, t schema.Table) (schema.Batches, error) {
+	if e.Plan().Writer(t) == nil {
+		return columns.Concat(), nil
+	}
+	return e.Read(t)
+}
+
+// A lateDB opens the lake for questions when the first one is asked. Opening DuckDB takes longer than reading
+// the tables of a small estimate.
+type lateDB struct {
+	of *pipeline.Estimation
+	db *queries.DB // nil: not open
+}
+
+func (l *lateDB) open(ctx context.Context) (_ *queries.DB, err error) {
+	if l.db == nil {
+		l.db, err = l.of.OpenQueries(ctx)
+	}
+	return l.db, err
+}
+
+func (l *lateDB) close() error {
+	if l.db == nil {
+		return nil
+	}
+	return l.db.Close()
 }
 
 // tailLink finds the link that delays the slowest flows most. Stage intervals has recorded it, unless the
 // stage read no hops.
-func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.TailLink, err error) {
+func tailLink(ctx context.Context, q *lateDB, r *Result) (found diagnose.TailLink, err error) {
 	if records, err := r.of.Records(schema.Intervals); err == nil {
 		if noted, err := engine.Stats[diagnose.TailLink](records); err == nil && noted[0].Share > 0 {
 			return noted[0], nil
@@ -73,6 +94,10 @@ func tailLink(ctx context.Context, db *queries.DB, r *Result) (found diagnose.Ta
 		if all.Max == p99 { // no flow is slower
 			return found, nil
 		}
+	}
+	db, err := q.open(ctx)
+	if err != nil {
+		return found, err
 	}
 	links, err := answers[struct {
 		Link  int32   `json:"link_id"`
@@ -112,8 +137,7 @@ func (r *Result) Text() *text.Answer {
 		a.Linef("warning: %s", line)
 	}
 	AddSizes(a, r.Sizes)
-	a.Linef("\nMost loaded links")
-	addRows(a, r.hottest)
+	r.addLinks(a)
 	tail := r.tail
 	if tail.Share > 0 {
 		link := e.Network.Links[tail.Link]
@@ -124,9 +148,7 @@ func (r *Result) Text() *text.Answer {
 		a.Linef("the slowest 1%% of the flows lose most time at %s (link %d): %.0f%% of their delay%s; parsimon "+
 			"query p99_links lists others", e.Network.LinkName(link.ID), link.ID, 100*tail.Share, also)
 	}
-	a.Linef("\nLoad of the network")
-	addRows(a, r.mostLoad)
-	r.Load.addTo(a)
+	r.addLoad(a)
 	AddCost(a, e)
 	shell := pipeline.ShellName(e.Lake, e.ID())
 	a.Linef("\nNext:\n  parsimon query --list\n  parsimon query slowdown_by_service --lake %s --param "+
@@ -198,40 +220,6 @@ func answers[T any](ctx context.Context, db *queries.DB, e *pipeline.Estimation,
 		err = json.Unmarshal(data, &all)
 	}
 	return all, err
-}
-
-// addRows adds the result of a query about one estimate.
-func addRows(a *text.Answer, found *format.Answer) {
-	table := a.Table(found.Columns[2:]...) // after scenario and variant
-	for _, row := range found.Rows {
-		table.Add(row[2:]...)
-	}
-}
-
-// intervals returns texts of the intervals of all flows, followed by their two parts if the part of the
-// method is known. It returns nil for an estimate that is deleted afterwards, which has no intervals.
-func intervals(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]any, error) {
-	found, err := ask(ctx, db, e, "interval_lines", nil)
-	if err != nil || found.Rows[0][0] == nil {
-		return nil, err
-	}
-	return found.Rows[0], nil
-}
-
-func (r *Result) addIntervals(a *text.Answer) {
-	switch row := r.intervals; {
-	case row == nil:
-	case row[2] != nil:
-		a.Linef("95%% intervals of all flows: %s", row[0])
-		a.Linef("  part due to the traffic (other flows of the same kind): %s", row[1])
-		a.Linef("  part due to the method (its own error): %s", row[2])
-	default:
-		part := "not the method's own error"
-		if r.of.Variant().Estimator == estimators.Exact {
-			part = "every packet was simulated"
-		}
-		a.Linef("95%% intervals of all flows: %s (for other traffic of the same kind; %s)", row[0], part)
-	}
 }
 
 // selected returns an SQL condition that selects the rows of an estimate.
@@ -421,42 +409,68 @@ type PercentilesResult struct {
 func Read(ctx context.Context, e *pipeline.Estimation, o Options) (_ *Result, err error) {
 	r := &Result{
 		ScenarioID: string(e.ID()), Name: e.Spec.Name, Variant: e.Variant().String(), Lake: e.Lake.Path(),
-		Stages: e.Executor().Reports, Services: []PercentilesResult{}, of: e,
+		Stages: e.Executor().Reports, Percentiles: []PercentilesResult{}, Services: []PercentilesResult{}, of: e,
 	}
 	r.Seconds, _ = e.Took()
 	if err := r.readCounts(); err != nil {
 		return nil, err
 	}
-	db, err := e.OpenQueries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	q := &lateDB{of: e}
+	defer func() { err = errors.Join(err, q.close()) }()
 	verdicts, failed := gate.Judge(o.Gates, func(g gate.Gate) (gate.Interval, error) {
+		db, err := q.open(ctx)
+		if err != nil {
+			return gate.Interval{}, err
+		}
 		return Value(ctx, db, e, g)
 	})
 	if failed != nil && verdicts == nil {
 		return nil, failed
 	}
 	r.Gates = verdicts
-	var wrong [7]error // the first error is returned
-	r.Percentiles, wrong[0] = answers[PercentilesResult](ctx, db, e, "slowdown_by_size", nil)
-	if o.Services {
-		r.Services, wrong[1] = answers[PercentilesResult](ctx, db, e, "slowdown_by_service", nil)
-		slices.SortStableFunc(r.Services, func(a, b PercentilesResult) int { return cmp.Compare(b.Flows, a.Flows) })
-		r.Services = r.Services[:min(mostServices, len(r.Services))]
-	}
-	r.Jobs, wrong[2] = Jobs(ctx, db, e)
-	r.Load, wrong[5] = load(ctx, db, e)
-	r.Warnings, wrong[3] = warnings(ctx, db, e, r.Load)
-	r.Sizes, wrong[6] = readSizes(ctx, db, e, e.Variant().Stored())
-	if o.Text {
-		wrong[4] = r.forPeople.read(ctx, db, r)
-	}
-	if err := cmp.Or(wrong[:]...); err != nil {
+	if err := r.readTables(ctx, q, o); err != nil {
 		return nil, err
 	}
 	return r, failed
+}
+
+// readTables reads the results from the tables of the estimate.
+func (r *Result) readTables(ctx context.Context, q *lateDB, o Options) (err error) {
+	if r.intervals, err = readIntervals(r.of); err != nil {
+		return err
+	}
+	if r.links, err = readLinks(r.of); err != nil {
+		return err
+	}
+	if err := r.readPercentiles(ctx, q, o); err != nil {
+		return err
+	}
+	if r.Load, err = load(r.of, r.links); err != nil {
+		return err
+	}
+	if r.Warnings, err = warnings(r.of, r.Load, r.intervals); err != nil {
+		return err
+	}
+	if r.generated.Dependencies > 0 || len(r.generated.Traffic) > 0 {
+		db, err := q.open(ctx)
+		if err != nil {
+			return err
+		}
+		if r.Jobs, err = Jobs(ctx, db, r.of); err != nil {
+			return err
+		}
+		if r.Sizes, err = readSizes(ctx, db, r.of, r.of.Variant().Stored()); err != nil {
+			return err
+		}
+	}
+	if !o.Text {
+		return nil
+	}
+	if r.unreachable, r.firstUnreachable, err = r.of.Unreachable(); err != nil {
+		return err
+	}
+	r.tail, err = tailLink(ctx, q, r)
+	return err
 }
 
 // readCounts reads the counts from the records of the stages.
@@ -480,39 +494,6 @@ func (r *Result) readCounts() (err error) {
 		r.Moves = r.of.Spec.Moves.Describe(r.of.Network)
 	}
 	return err
-}
-
-// Warnings returns the warnings about an estimate, except those about the length of the workload.
-func Warnings(ctx context.Context, db *queries.DB, e *pipeline.Estimation) ([]string, error) {
-	l, err := load(ctx, db, e)
-	if err != nil {
-		return nil, err
-	}
-	all, err := warnings(ctx, db, e, l)
-	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "few flows: ") }), err
-}
-
-// warnings returns the warnings about the estimate. Each cause has one line with the number of affected links
-// and what to do. Another line lists the percentiles for which the workload is too short.
-func warnings(
-	ctx context.Context, db *queries.DB, e *pipeline.Estimation, l *LoadResult,
-) ([]string, error) {
-	longer := "a longer workload (of an ingested one: --from and --to)"
-	if e.Spec.MaxLoad > 0 {
-		longer = "more time (--duration)"
-	}
-	found, err := ask(ctx, db, e, "warning_lines", map[string]string{"longer": longer, "more": fmt.Sprintf(
-		`; parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s" lists them)`, e.Lake.Path(),
-		selected(e))})
-	all, err := lines(found, err)
-	if err != nil {
-		return nil, err
-	}
-	warning := l.warning()
-	if warning != "" {
-		all = append(all, warning)
-	}
-	return all, nil
 }
 
 // SharedHosts returns lines about jobs of an estimate that share more hosts than in the base.

@@ -233,7 +233,7 @@ func (c *Comparison) addAnswers(ctx context.Context, ofChange bool) (err error) 
 	if err != nil {
 		return err
 	}
-	warnings, err := summary.Warnings(ctx, db, other)
+	warnings, err := summary.Warnings(other)
 	c.Warnings = append(shared, warnings...)
 	return err
 }

@@ -2,16 +2,15 @@
 -- about the percentiles for which the workload is too short.
 SELECT
     kind || ': ' || first(warning ORDER BY measure DESC NULLS LAST, link_id)
-        || CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || $more ELSE '' END AS line,
+        || CASE WHEN count(*) > 1 THEN ' (the largest of ' || count(*) || ' of them)' ELSE '' END AS line,
     1 AS place, kind
 FROM warnings
-WHERE scenario = $scenario AND variant = $variant
 GROUP BY kind, CASE WHEN link_id IS NULL THEN warning END
 UNION ALL
 SELECT
     'few flows: the workload is too short to be sure of ' || string_agg(percentiles
         || CASE size_bin WHEN 'all' THEN ' of all flows' ELSE ' of ' || size_bin END, '; ' ORDER BY bin)
-        || '. Estimate ' || $longer || ', or use lower percentiles',
+        || '. Estimate ' || 'LONGER' || ', or use lower percentiles',
     2, ''
 FROM (
     SELECT
@@ -21,7 +20,7 @@ FROM (
             END AS percentiles
     FROM intervals
     JOIN size_bins AS b USING (size_bin)
-    WHERE scenario = $scenario AND variant = $variant AND service IS NULL AND vnet IS NULL AND warning <> ''
+    WHERE service IS NULL AND vnet IS NULL AND warning <> ''
     GROUP BY size_bin
 )
 HAVING count(*) > 0

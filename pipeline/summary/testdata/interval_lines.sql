@@ -6,5 +6,5 @@ SELECT
 FROM (
     SELECT *, 'p' || replace(CAST(CAST(100 * quantile AS DECIMAL(4, 1)) AS VARCHAR), '.0', '') AS name
     FROM intervals
-    WHERE scenario = $scenario AND variant = $variant AND service IS NULL AND vnet IS NULL AND size_bin = 'all'
+    WHERE service IS NULL AND vnet IS NULL AND size_bin = 'all'
 )
