@@ -78,7 +78,7 @@ func (e *Estimation) Estimate(ctx context.Context) error {
 	if e.variant.Auto {
 		return estimateAuto(ctx, e)
 	}
-	if e.Spec.Windows == nil && !e.Ephemeral && e.Shard.Count == 0 {
+	if e.Spec.Windows == nil && e.announces() {
 		loads, err := e.route(ctx)
 		if err != nil {
 			return err

@@ -11,16 +11,11 @@ import (
 	"parsimon/stages/topology"
 )
 
-// accessBps returns the bandwidth of each host, the sum over its links, by node.
-func accessBps(n *topology.Network) map[int32]float64 {
-	bps := map[int32]float64{}
-	for _, host := range n.Hosts() {
-		bps[host] = 0
-	}
+// accessBps returns the bandwidth of each node, the sum over its links.
+func accessBps(n *topology.Network) []float64 {
+	bps := make([]float64, len(n.Nodes))
 	for _, l := range n.Links {
-		if _, isHost := bps[l.Src]; isHost {
-			bps[l.Src] += float64(l.BandwidthBps)
-		}
+		bps[l.Src] += float64(l.BandwidthBps)
 	}
 	return bps
 }
@@ -30,10 +25,10 @@ func accessBps(n *topology.Network) map[int32]float64 {
 // bursts: many flows that are in the network at the same time.
 type fluid struct {
 	params      *simkernel.Params
-	accessBps   map[int32]float64
-	roundTripNS int64 // without queues, of an average path
+	accessBps   []float64 // of each node
+	roundTripNS int64     // without queues, of an average path
 
-	atHost         map[int32]int // flows in the network that a host sends or receives
+	atHost         []int // flows in the network that a node sends or receives
 	inNetwork      endHeap
 	packets        float64
 	activePackets  float64 // packets × flows in the network
@@ -49,7 +44,7 @@ var errEnough = errors.New("enough flows")
 
 // read reads the first flows of an estimate.
 func (f *fluid) read(e *Estimation) error {
-	f.atHost = map[int32]int{}
+	f.atHost = make([]int, len(f.accessBps))
 	in, err := e.Read(schema.Flows)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"parsimon/simkernel"
@@ -11,12 +12,9 @@ import (
 // long as the same flows one after another, which is a third of its time.
 func TestBurstIsForecast(t *testing.T) {
 	params := simkernel.DefaultParams()
-	access := map[int32]float64{}
-	for host := range int32(100) {
-		access[host] = 25e9
-	}
+	access := slices.Repeat([]float64{25e9}, 100)
 	follow := func(betweenNS float64) *fluid {
-		f := &fluid{params: &params, accessBps: access, roundTripNS: 10_000, atHost: map[int32]int{},
+		f := &fluid{params: &params, accessBps: access, roundTripNS: 10_000, atHost: make([]int, 100),
 			busyUntilNS: math.Inf(-1), flowsOf: 20_000}
 		for n := range int32(20_000) {
 			f.add(n%100, (n*7+1)%100, 100_000, float64(n)*betweenNS)

@@ -131,14 +131,18 @@ func (e *Estimation) Cost(ctx context.Context, cores int) (Cost, error) {
 	return costOf(by, &first.size, cores), nil
 }
 
-// announce logs how long the estimate is expected to take, unless it is complete or only a part of it runs in
-// this process.
-func (e *Estimation) announce(w *step.WorkloadSize) {
+// announces reports whether the estimate logs how long it is expected to take. It does not if it is complete
+// or if only a part of it runs in this process.
+func (e *Estimation) announces() bool {
 	_, incomplete := e.Records(schema.Slowdowns)
-	if incomplete == nil || e.Ephemeral || e.Shard.Count > 0 {
-		return
+	return incomplete != nil && !e.Ephemeral && e.Shard.Count == 0
+}
+
+// announce logs how long the estimate is expected to take.
+func (e *Estimation) announce(w *step.WorkloadSize) {
+	if e.announces() {
+		costOf(e.variant.Estimator, w, e.Workers).Announce(e.Log.Info())
 	}
-	costOf(e.variant.Estimator, w, e.Workers).Announce(e.Log.Info())
 }
 
 // Announce logs a predicted cost, before the work begins.
