@@ -19,7 +19,6 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/simkernel/network"
-	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
 	"parsimon/stages/route"
 	"parsimon/stages/topology"
@@ -316,9 +315,6 @@ func NewTaskRunner(ctx context.Context, dir, scenario string, v Variant, o Setti
 	model, err := OpenModelIn(ctx, dir, scenario)
 	if err != nil {
 		return nil, err
-	}
-	if v.Estimator == estimators.Exact {
-		return nil, errors.New("estimator exact is one task: parsimon run does it")
 	}
 	e := ReadOnly(model, v, o)
 	return engine.NewTaskRunner(model.Lake, lake.Of(model.ID()), e.Plan(), e.Settings.Settings), nil

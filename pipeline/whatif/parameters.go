@@ -128,7 +128,7 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings)
 	if err != nil {
 		return err
 	}
-	err = schedule.announce(ctx, first, o.Settings)
+	err = schedule.announce(ctx, first)
 	first.Close()
 	if err != nil {
 		return err

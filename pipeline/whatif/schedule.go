@@ -43,7 +43,10 @@ func newSchedule(of pipeline.Settings, runs int, needBytes int64) *schedule {
 
 // announce logs how long the sweep is expected to take if each estimate takes as long as the given one. It
 // runs the first stages of that one, up to and including route.
-func (s *schedule) announce(ctx context.Context, like *pipeline.Estimation, o pipeline.Settings) error {
+func (s *schedule) announce(ctx context.Context, like *pipeline.Estimation) error {
+	if s.runs == 0 {
+		return nil
+	}
 	one, err := like.Cost(ctx, max(1, s.of.Workers/s.atOnce))
 	if err != nil {
 		return err
@@ -51,7 +54,7 @@ func (s *schedule) announce(ctx context.Context, like *pipeline.Estimation, o pi
 	rounds := (s.runs + s.atOnce - 1) / s.atOnce
 	one.Seconds *= float64(rounds)
 	one.CPUSeconds *= float64(s.runs)
-	one.Announce(o.Log.Info().Int("runs", s.runs).Int("at_once", s.atOnce))
+	one.Announce(s.of.Log.Info().Int("runs", s.runs).Int("at_once", s.atOnce))
 	return nil
 }
 

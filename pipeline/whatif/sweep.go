@@ -134,23 +134,27 @@ func (p ServicePercentiles) slowdown(q int) float64 { return p.Slowdowns[q] }
 // continues when it is started again.
 func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sweep, error) {
 	began := time.Now()
-	if !slices.Contains(pipeline.Quantiles, plan.Quantile) {
-		return nil, fmt.Errorf("quantile %v: must be one of %v", plan.Quantile, pipeline.Quantiles)
-	}
-	plan.Service = cmp.Or(plan.Service, AllFlows)
 	o.For = pipeline.ForDifference
 	run, err := pipeline.Resume(ctx, o.Lake, base, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}
 	defer run.Close()
-	s := &sweeper{Sweep: &Sweep{Base: string(run.ID()), Plan: plan}, o: o, base: run}
-	cables, err := s.check(ctx)
+	s, err := newSweeper(run, run.Executor().Session(), plan, o)
 	if err == nil {
-		err = s.estimateBase(ctx)
+		err = s.check(ctx)
 	}
 	if err == nil {
-		err = s.estimateEach(ctx, cables)
+		err = run.Estimate(ctx)
+	}
+	if err == nil {
+		err = s.openBase()
+	}
+	if err == nil {
+		err = s.readBase(ctx)
+	}
+	if err == nil {
+		err = s.estimateEach(ctx)
 	}
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,40 +21,44 @@ import (
 	"parsimon/schema/columns"
 )
 
-// A sweeper is a running sweep. It holds the lock of the base scenario. The estimates of the cables share
-// data that is made once: the flows, whose files they link to, the network, and the percentiles of the base.
-// They share no views, because they are deleted.
+// A sweeper is a running sweep, or the part of it that one of several processes runs. The estimates of the
+// cables share data that is made once: the flows, whose files they link to, the network, and the percentiles
+// of the base. They share no views, because they are deleted.
 type sweeper struct {
 	*Sweep
-	o      Settings
-	base   *pipeline.Estimation
-	dir    string // directory of the records, in the state of the base, relative to the lake
-	scan   string // SQL that reads table slowdowns of the base
-	closed bool   // flows wait for others
-
-	mu sync.Mutex // guards Reused
+	o       Settings
+	base    *pipeline.Estimation
+	session *lake.Session // of the base: nobody estimates the base again during the sweep
+	cables  [][2]int32    // by their numbers
+	dir     string        // directory of the records, in the state of the base, relative to the lake
+	scan    string        // SQL that reads table slowdowns of the base
+	closed  bool          // flows wait for others
 }
 
-// check checks the sweep before any work and returns its cables.
-func (s *sweeper) check(ctx context.Context) ([][2]int32, error) {
-	cables, err := s.base.Network.SelectUp(s.Plan.Tier)
-	if err != nil {
-		return nil, err
-	}
-	first, err := s.Plan.Changes(cables[0])
-	if err != nil {
-		return nil, err
-	}
-	_, err = s.base.CheckChanges(ctx, first, s.o.Variant, s.o.Settings)
-	return cables, err
+func newSweeper(base *pipeline.Estimation, session *lake.Session, plan SweepPlan, o Settings) (
+	s *sweeper, err error,
+) {
+	plan.Service = cmp.Or(plan.Service, AllFlows)
+	s = &sweeper{Sweep: &Sweep{Base: string(base.ID()), Plan: plan}, o: o, base: base, session: session}
+	s.cables, err = base.Network.SelectUp(plan.Tier)
+	return s, err
 }
 
-// estimateBase estimates the base, unless it is estimated already, and reads what all cables need of it.
-func (s *sweeper) estimateBase(ctx context.Context) error {
+// check checks the sweep before any work.
+func (s *sweeper) check(ctx context.Context) error {
+	if !slices.Contains(pipeline.Quantiles, s.Plan.Quantile) {
+		return fmt.Errorf("quantile %v: must be one of %v", s.Plan.Quantile, pipeline.Quantiles)
+	}
+	first, err := s.Plan.Changes(s.cables[0])
+	if err == nil {
+		_, err = s.base.CheckChanges(ctx, first, s.o.Variant, s.o.Settings)
+	}
+	return err
+}
+
+// openBase finds what all cables need of the base, which is estimated.
+func (s *sweeper) openBase() error {
 	run := s.base
-	if err := run.Estimate(ctx); err != nil {
-		return err
-	}
 	s.o.Variant = run.Variant()
 	s.Variant = run.Variant().String()
 	s.dir = lake.Of(run.ID()).StatePath(fmt.Sprintf("sweep-%d", pipeline.MethodVersion), s.Variant)
@@ -67,10 +70,13 @@ func (s *sweeper) estimateBase(ctx context.Context) error {
 		return err
 	}
 	s.closed = g.Closed()
-	if s.scan, err = run.Scan(schema.Slowdowns); err != nil {
-		return err
-	}
-	db, err := run.OpenDuckDB(ctx)
+	s.scan, err = run.Scan(schema.Slowdowns)
+	return err
+}
+
+// readBase reads the percentiles of the base.
+func (s *sweeper) readBase(ctx context.Context) error {
+	db, err := s.base.OpenDuckDB(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,34 +88,57 @@ func (s *sweeper) estimateBase(ctx context.Context) error {
 	return err
 }
 
-// estimateEach estimates the failure of each cable, several side by side.
-func (s *sweeper) estimateEach(ctx context.Context, cables [][2]int32) error {
+// todo reads the records of the cables and returns the numbers of those without one.
+func (s *sweeper) todo() (todo []int) {
+	s.Cables = make([]SweptCable, len(s.cables))
+	for n, c := range s.cables {
+		if !s.recorded(c, &s.Cables[n]) {
+			todo = append(todo, n)
+		}
+	}
+	s.Reused = len(s.cables) - len(todo)
+	return todo
+}
+
+// estimateEach estimates the failure of each cable without a record, several side by side.
+func (s *sweeper) estimateEach(ctx context.Context) error {
+	todo := s.todo()
 	needBytes, err := s.base.PeakBytes()
 	if err != nil {
 		return err
 	}
-	schedule := newSchedule(s.o.Settings, len(cables), needBytes)
+	schedule := newSchedule(s.o.Settings, len(todo), needBytes)
 	s.AtOnce = schedule.atOnce
-	if err := schedule.announce(ctx, s.base, s.o.Settings); err != nil {
+	if err := schedule.announce(ctx, s.base); err != nil {
 		return err
 	}
-	s.Cables = make([]SweptCable, len(cables))
 	return schedule.each(ctx, "cables", func(ctx context.Context, i int, o pipeline.Settings) (err error) {
-		s.Cables[i], err = s.one(ctx, cables[i], o)
+		n := todo[i]
+		s.Cables[n], err = s.one(ctx, s.cables[n], o)
 		return err
 	})
 }
 
-// one estimates the failure of one cable, unless its estimate is complete already.
+// record returns the path of the record of a cable.
+func (s *sweeper) record(c [2]int32) string {
+	return s.dir + fmt.Sprintf("/cable-%d-%d.json", c[0], c[1])
+}
+
+// recorded reads the record of a cable, and reports whether there is one. A damaged record does not count.
+func (s *sweeper) recorded(c [2]int32, swept *SweptCable) bool {
+	var read SweptCable
+	ok, err := s.base.Lake.ReadState(s.record(c), &read)
+	if err != nil || !ok {
+		return false
+	}
+	*swept = read
+	return true
+}
+
+// one estimates the failure of one cable. If another process estimates it at the same time, one waits for it
+// as long as the settings allow, and uses its record.
 func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swept SweptCable, err error) {
 	began := time.Now()
-	record := s.dir + fmt.Sprintf("/cable-%d-%d.json", c[0], c[1])
-	if ok, err := s.base.Lake.ReadState(record, &swept); err == nil && ok {
-		s.mu.Lock()
-		s.Reused++
-		s.mu.Unlock()
-		return swept, nil
-	}
 	o.Log = o.Log.Level(zerolog.WarnLevel)
 	o.Ephemeral = true
 	changes, err := s.Plan.Changes(c)
@@ -121,6 +150,9 @@ func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swe
 		return swept, err
 	}
 	defer run.Close()
+	if s.recorded(c, &swept) {
+		return swept, run.Forget()
+	}
 	n := s.base.Network
 	swept = SweptCable{A: c[0], B: c[1], NameA: n.Name(c[0]), NameB: n.Name(c[1])}
 	if err := run.Estimate(ctx); err != nil {
@@ -135,7 +167,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swe
 	if err := run.Forget(); err != nil {
 		return swept, err
 	}
-	return swept, s.base.Executor().Session().WriteState(record, swept)
+	return swept, s.session.WriteState(s.record(c), swept)
 }
 
 // read reads the results of the estimate of a cable.
@@ -210,7 +242,7 @@ func (s *sweeper) write() error {
 		}
 	}
 	at := lake.Place{Scenario: s.base.ID(), Variant: s.base.Variant().Stored()}
-	return s.base.Executor().Session().PublishRows(at, fileSafe(s.Plan.what()),
+	return s.session.PublishRows(at, fileSafe(s.Plan.what()),
 		columns.RecordOf(schema.Sweeps, rows, func(r columns.Row) columns.Row { return r }))
 }
 

@@ -21,6 +21,7 @@ import (
 	lakes "parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
+	"parsimon/pipeline/whatif"
 	"parsimon/queries"
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
@@ -190,6 +191,52 @@ func TestSameRowsOnPrism(t *testing.T) {
 	}
 }
 
+// A sweep on Prism writes the rows of a local sweep, also if a part of it is already done. Otherwise the
+// ranking of cables would depend on where they were estimated.
+func TestSameSweepOnPrism(t *testing.T) {
+	file := tinyScenario(t)
+	for _, by := range []string{"exact", "flow"} {
+		t.Run(by, func(t *testing.T) {
+			cables := []string{"--estimator", by, "--fail", "each:fabric-spine"}
+			run, _ := locally(t, file, "--estimator", by, "--fail", "each:fabric-spine")
+			dir := run.Lake.Path()
+			plan := whatif.SweepPlan{Tier: "fabric-spine", Quantile: 0.99}
+			o := whatif.Settings{Lake: dir, Variant: run.Variant()}
+			if _, err := whatif.RunSweep(t.Context(), string(run.ID()), plan, o); err != nil {
+				t.Fatal(err)
+			}
+			want := digests(t, dir)
+			lake := t.TempDir()
+			out, err := beamJob(t, append(cables, file, "--lake", lake)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out, "each of 8 cables of fabric-spine down") ||
+				!strings.Contains(out, "8 cables, 8 of them done by an earlier sweep") {
+				t.Errorf("the ranking:\n%s", out)
+			}
+			sameRows(t, "from nothing", lake, want)
+			records, err := filepath.Glob(filepath.Join(lake, "_state", "*", "sweep-*", "*", "cable-*.json"))
+			if err != nil || len(records) != 8 {
+				t.Fatalf("records of cables: %v, %v", records, err)
+			}
+			for _, lost := range records[:3] {
+				if err := os.Remove(lost); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := beamJob(t, append(cables, "--scenario", string(run.ID()), "--lake", lake)...); err != nil {
+				t.Fatal(err)
+			}
+			sameRows(t, "continued", lake, want)
+			left, err := filepath.Glob(filepath.Join(lake, "_state", "scenario=*"))
+			if err != nil || len(left) != 1 {
+				t.Errorf("scenarios left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
 // A job that cannot run is refused before it begins. A damaged table is recomputed. Missing flows are
 // reported by the stage that needs them.
 func TestJobErrors(t *testing.T) {
@@ -204,6 +251,10 @@ func TestJobErrors(t *testing.T) {
 		"one of these is required": {"--lake", lake},
 		"no-such.yaml":             {"no-such.yaml", "--lake", lake},
 		"estimator":                {file, "--lake", lake, "--estimator", "guess"},
+		"parsimon run does it":     {file, "--lake", lake, "--estimator", "exact"},
+		"want each:TIER":           {file, "--lake", lake, "--fail", "fabric-spine"},
+		"--delay needs --fail":     {file, "--lake", lake, "--delay", "1ms"},
+		"gold":                     {file, "--lake", t.TempDir(), "--fail", "each:gold"},
 		"holds no scenario":        {"--scenario", "cafe", "--lake", t.TempDir()},
 	} {
 		if _, err := beamJob(t, args...); err == nil || !strings.Contains(err.Error(), want) {

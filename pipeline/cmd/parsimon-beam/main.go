@@ -1,5 +1,5 @@
 // Command parsimon-beam estimates a scenario on many machines with Apache Beam: the stages of "parsimon run",
-// with equal rows, in the same lake.
+// with equal rows, in the same lake. It also runs the cables of "parsimon sweep --fail".
 //
 // Flows are generated where the command runs, because they are one stream. One Beam pipeline then does all
 // other stages. Its elements are task numbers only: data stays in the lake, on a path that all workers share.
@@ -12,6 +12,9 @@
 // runs one task on any worker and emits its number. group, a GroupByKey on a single key, emits nothing before
 // all tasks of the step are done: it is the barrier that the method needs between two steps. plan also emits
 // noTask, so that a step without tasks left is followed by the next.
+//
+// A sweep is one more step, after those of its scenario. Its tasks are the cables: each is the estimate of
+// the scenario that the failure of the cable makes (whatif.CableRunner).
 //
 // All steps are in one pipeline. The job therefore continues without the machine that submitted it, and the
 // binary is staged once. A runner that restarts the job continues where it stopped, because a task that is
@@ -51,8 +54,10 @@ import (
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
+	"parsimon/pipeline/whatif"
 	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
+	"parsimon/stages/moves"
 )
 
 // A Job has the properties of an estimate that workers need. Beam serializes it as JSON with the pipeline.
@@ -65,6 +70,8 @@ type Job struct {
 	Workers    int    // goroutines of steps of a single task
 	Partitions int
 	Keep       bool // keep temporary tables
+
+	Sweep whatif.SweepPlan // no tier: none
 }
 
 // variant parses the variant of the estimate.
@@ -85,14 +92,14 @@ func (j Job) settings() (o pipeline.Settings) {
 	return o
 }
 
-// runners holds the task runner of every job of this process, which many bundles use at once.
+// runners holds the runner of every job of this process, which many bundles use at once.
 var runners = struct {
 	sync.Mutex
-	of map[Job]*engine.TaskRunner
-}{of: map[Job]*engine.TaskRunner{}}
+	of map[Job]*runner
+}{of: map[Job]*runner{}}
 
-// runner returns the job's task runner.
-func (j Job) runner(ctx context.Context) (*engine.TaskRunner, error) {
+// runner returns the job's runner.
+func (j Job) runner(ctx context.Context) (*runner, error) {
 	runners.Lock()
 	defer runners.Unlock()
 	if r, ok := runners.of[j]; ok {
@@ -102,12 +109,74 @@ func (j Job) runner(ctx context.Context) (*engine.TaskRunner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := pipeline.NewTaskRunner(ctx, j.Lake, j.Scenario, v, j.settings())
+	r := &runner{}
+	r.TaskRunner, err = pipeline.NewTaskRunner(ctx, j.Lake, j.Scenario, v, j.settings())
+	if err == nil && j.sweeps() {
+		o := whatif.Settings{Settings: j.settings(), Lake: j.Lake, Variant: v}
+		o.Workers = 1 // a worker of the runner is a core
+		r.cables, err = whatif.NewCableRunner(ctx, j.Scenario, j.Sweep, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lake %s, which every worker must see under this path: %w", j.Lake, err)
 	}
 	runners.of[j] = r
 	return r, nil
+}
+
+// sweeps reports whether the job ends with a sweep.
+func (j Job) sweeps() bool { return j.Sweep.Tier != "" }
+
+// A runner runs the steps of a job. Its methods are those of engine.TaskRunner, with a sweep as the last
+// step.
+type runner struct {
+	*engine.TaskRunner
+	cables *whatif.CableRunner // nil: no sweep
+}
+
+// sweepStep is the name of the step whose tasks are the cables of a sweep.
+const sweepStep = "sweep"
+
+// Steps returns the names of the steps, in order.
+func (r *runner) Steps() []string {
+	steps := r.TaskRunner.Steps()
+	if r.cables != nil {
+		steps = append(steps, sweepStep)
+	}
+	return steps
+}
+
+// Plan returns the numbers of the incomplete tasks of a step.
+func (r *runner) Plan(ctx context.Context, step string) ([]int, error) {
+	if step == sweepStep {
+		return r.cables.Todo(ctx)
+	}
+	return r.TaskRunner.Plan(ctx, step)
+}
+
+// Do runs task n of a step, unless it is complete.
+func (r *runner) Do(ctx context.Context, step string, n int) error {
+	if step == sweepStep {
+		return r.cables.Do(ctx, n)
+	}
+	return r.TaskRunner.Do(ctx, step, n)
+}
+
+// Finish is called once all tasks of a step are complete.
+func (r *runner) Finish(ctx context.Context, step string) error {
+	if step == sweepStep {
+		return nil
+	}
+	return r.TaskRunner.Finish(ctx, step)
+}
+
+// Complete reports whether all tasks of all steps are complete.
+func (r *runner) Complete(ctx context.Context) (bool, error) {
+	done, err := r.TaskRunner.Complete(ctx)
+	if err != nil || !done || r.cables == nil {
+		return done, err
+	}
+	todo, err := r.cables.Todo(ctx)
+	return len(todo) == 0, err
 }
 
 // noTask is an element that is not the number of a task.
@@ -209,11 +278,16 @@ const usage = `parsimon-beam: estimate a scenario on many machines, by Apache Be
 Usage:
   parsimon-beam SCENARIO.yaml --lake DIR [--runner prism]
   parsimon-beam --scenario ID --lake DIR --runner flink --endpoint HOST:PORT
+  parsimon-beam SCENARIO.yaml --lake DIR --fail each:TIER
 
 The scenario is a file, the name of a shipped one, or the id of one whose flows are in the lake
 (parsimon stage generate makes it from other inputs). Its flows are generated here. All other stages run on
 the workers of the runner, which need the lake under the same path. The rows are those of
 "parsimon run". The same command continues a job that failed. pipeline/OPERATORS.md describes setups.
+
+With --fail, the job then estimates the failure of each cable of a tier, a cable on each worker, and ranks the
+cables as "parsimon sweep" does. That command ranks the same estimates by another quantile or service.
+Sweeps of parameters (parsimon sweep --set) do not run on Beam.
 
 Flags:
 `
@@ -221,7 +295,7 @@ Flags:
 // flags are the flags of parsimon run that apply here. Beam adds its own.
 type flags struct {
 	lake, scenario, estimator, cluster    string
-	runner                                string
+	runner, fail                          string
 	passes, workers, partitions, resubmit int
 	keep, quiet                           bool
 	set                                   *pflag.FlagSet
@@ -234,7 +308,8 @@ func (f *flags) declare(set *pflag.FlagSet) {
 		"instead of a scenario file")
 	set.Uint64("seed", 1, "seed of every random choice, instead of the scenario file's")
 	set.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
-	set.StringVar(&f.estimator, "estimator", estimators.Flow.String(), "flow or independent")
+	set.StringVar(&f.estimator, "estimator", estimators.Flow.String(), "flow or independent; with --fail "+
+		"also exact")
 	set.IntVar(&f.passes, "passes", pipeline.MaxPasses, "passes of estimator flow over all link cases: 2, or 1 "+
 		"to see what feedback is worth")
 	set.StringVar(&f.cluster, "cluster", "", "with --estimator independent: simulate one link of each cluster "+
@@ -245,6 +320,11 @@ func (f *flags) declare(set *pflag.FlagSet) {
 		"not change the results")
 	set.BoolVar(&f.keep, "keep", false, "keep the temporary tables hop_observations, feedback and "+
 		"sender_feedback, which are removed otherwise as soon as no stage needs them")
+	set.StringVar(&f.fail, "fail", "", "each:TIER, such as each:fabric-spine: also take down each cable of the "+
+		"tier, one at a time, as parsimon sweep does")
+	set.String(moves.Loss, "", "with --fail: instead, each cable loses this share of its packets, e.g. 1e-4")
+	set.String("bandwidth", "", "with --fail: instead, each cable has this bandwidth, e.g. 1G or 50%")
+	set.String("delay", "", "with --fail: instead, each cable has this propagation delay, e.g. 50us")
 	set.StringVar(&f.runner, "runner", "prism", "prism, in this process; flink; or any other Beam runner with "+
 		"a job service (portable)")
 	set.IntVar(&f.resubmit, "resubmit", 3, "how often a job that failed on a cluster is submitted again")
@@ -319,6 +399,9 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 		_, err := fmt.Fprintln(out, j.Scenario)
 		return err
 	}
+	if j.sweeps() {
+		return rank(ctx, j, v, o, out)
+	}
 	run, err := pipeline.Resume(ctx, j.Lake, j.Scenario, v, o)
 	if err != nil {
 		return err
@@ -332,6 +415,32 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	return r.Text().Write(out, "text")
+}
+
+// rank writes the ranking of the cables, all of which are estimated. The estimate of the scenario becomes its
+// answer only if it has none, because a sweep does not change the answer of a run.
+func rank(ctx context.Context, j Job, v pipeline.Variant, o pipeline.Settings, out io.Writer) error {
+	run, err := pipeline.Resume(ctx, j.Lake, j.Scenario, v, o)
+	if err != nil {
+		return err
+	}
+	err = run.Collect()
+	if err == nil && run.Lake.Answer(run.ID()).IsZero() {
+		err = run.MakeAnswer()
+	}
+	run.Close()
+	if err != nil {
+		return err
+	}
+	s, err := whatif.RunSweep(ctx, j.Scenario, j.Sweep, whatif.Settings{Settings: o, Lake: j.Lake, Variant: v})
+	if err == nil {
+		err = catalog.Write(run.Lake)
+	}
+	if err != nil {
+		return err
+	}
+	const shown = 20
+	return s.Text(shown).Write(out, "text")
 }
 
 // complete submits the job unless all of it is done.
@@ -348,7 +457,7 @@ func (f *flags) complete(ctx context.Context, j Job, log zerolog.Logger) error {
 }
 
 // submit submits the job to the runner and waits for it, unless --async is set.
-func (f *flags) submit(ctx context.Context, j Job, runner *engine.TaskRunner, log zerolog.Logger) error {
+func (f *flags) submit(ctx context.Context, j Job, runner *runner, log zerolog.Logger) error {
 	release, err := runner.Hold(ctx)
 	if err != nil {
 		return err
@@ -394,9 +503,41 @@ func (f *flags) job() (j Job, err error) {
 	case f.runner != "prism" && *jobopts.Endpoint == "":
 		return j, errors.New("--endpoint, HOST:PORT of the job service, is required with --runner " + f.runner)
 	}
+	sweep, err := f.sweep()
+	if err != nil {
+		return j, err
+	}
+	if f.estimator == estimators.Exact.String() && sweep.Tier == "" {
+		return j, errors.New("--estimator exact is one task: parsimon run does it")
+	}
 	lake, err := filepath.Abs(f.lake)
 	return Job{Lake: lake, Estimator: f.estimator, Passes: f.passes, Cluster: f.cluster,
-		Workers: f.workers, Partitions: f.partitions, Keep: f.keep}, err
+		Workers: f.workers, Partitions: f.partitions, Keep: f.keep, Sweep: sweep}, err
+}
+
+// sweep returns the sweep of the flags.
+func (f *flags) sweep() (p whatif.SweepPlan, err error) {
+	p.Quantile = 0.99
+	for _, kind := range []string{moves.Loss, "bandwidth", "delay"} {
+		value := f.set.Lookup(kind)
+		switch {
+		case !value.Changed:
+		case p.Each != "" || f.fail == "":
+			return p, fmt.Errorf("--%s needs --fail, and goes with no other change of the cables", kind)
+		default:
+			p.Each = kind + " " + value.Value.String()
+		}
+	}
+	if f.fail == "" {
+		return p, nil
+	}
+	var each bool
+	p.Tier, each = strings.CutPrefix(f.fail, "each:")
+	if !each || p.Tier == "" {
+		return p, fmt.Errorf("--fail %q: want each:TIER", f.fail)
+	}
+	_, err = p.Changes([2]int32{})
+	return p, err
 }
 
 // generate generates the flows unless the lake has them, and returns the scenario's id.
