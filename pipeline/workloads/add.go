@@ -29,29 +29,12 @@ import (
 
 // add reads the new files, merges all records into flows, and commits the result.
 func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
-	ingester, err := ingest.NewIngester(ctx, in.net, in.Options)
+	ingester, err := in.newIngester(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, ingester.Close()) }()
-	// The ingester has read them after their digests were computed.
-	for _, table := range []string{in.Hosts, in.Labels} {
-		if table == "" {
-			continue
-		}
-		if err := in.scenario.CheckUnchanged(table); err != nil {
-			return err
-		}
-	}
-	in.state.Traffic = ingester.Traffic()
-	if _, err := scenario.ParseModels(in.state.Traffic); err != nil {
-		return fmt.Errorf("labels table %s: traffic_model %w", in.Labels, err)
-	}
-	in.Progress.Begin("ingest", "files", int64(len(fresh)))
 	added, err := in.read(ctx, ingester, fresh)
-	in.Progress.End()
-	in.report.NewFiles = len(added)
-	in.report.Notes = append(notesOf(ingester, fresh), in.changed...)
 	if err != nil {
 		return err
 	}
@@ -82,14 +65,52 @@ func (in *ingestion) add(ctx context.Context, fresh []Source) (err error) {
 	return in.session.WriteStateDurably(in.place().WorkloadPath(), in.state)
 }
 
+// newIngester returns an Ingester with the hosts and labels tables. The caller closes it.
+func (in *ingestion) newIngester(ctx context.Context) (_ *ingest.Ingester, err error) {
+	ingester, err := ingest.NewIngester(ctx, in.net, in.Options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ingester.Close())
+		}
+	}()
+	// The ingester has read them after their digests were computed.
+	for _, table := range []string{in.Hosts, in.Labels} {
+		if table == "" {
+			continue
+		}
+		if err := in.scenario.CheckUnchanged(table); err != nil {
+			return nil, err
+		}
+	}
+	in.state.Traffic = ingester.Traffic()
+	if _, err := scenario.ParseModels(in.state.Traffic); err != nil {
+		return nil, fmt.Errorf("labels table %s: traffic_model %w", in.Labels, err)
+	}
+	return ingester, nil
+}
+
 // upToDate reports whether the flows are those of the sources, and complete.
 func (in *ingestion) upToDate() bool {
 	return in.report.DamagedFiles == 0 && in.state.Merge.described() && in.damage(in.state.Merge.Files) == nil
 }
 
-// read reads new sources into tables records and rejects. It returns those that the workload has got. Objects
-// are read one after another, because the copies of those that wait would fill the disk.
+// read reads new sources into tables records and rejects. It returns those that the workload has got.
 func (in *ingestion) read(ctx context.Context, ingester *ingest.Ingester, fresh []Source) (
+	added []Source, err error) {
+	in.Progress.Begin("ingest", "files", int64(len(fresh)))
+	added, err = in.readSources(ctx, ingester, fresh)
+	in.Progress.End()
+	in.report.NewFiles = len(added)
+	in.report.Notes = append(notesOf(ingester, fresh), in.changed...)
+	return added, err
+}
+
+// readSources reads sources. Objects are read one after another, because the copies of those that wait would
+// fill the disk.
+func (in *ingestion) readSources(ctx context.Context, ingester *ingest.Ingester, fresh []Source) (
 	added []Source, err error) {
 	if !slices.ContainsFunc(fresh, func(s Source) bool { return s.isObject() }) {
 		return in.readFiles(ctx, ingester, fresh)
@@ -143,8 +164,7 @@ func notesOf(ingester *ingest.Ingester, sources []Source) []string {
 
 // A reading is the result of reading one file.
 type reading struct {
-	source Source
-	notes  ingest.Notes
+	readFile
 	err    error
 	isDone bool
 }
@@ -164,6 +184,7 @@ func (in *ingestion) readFiles(ctx context.Context, ingester *ingest.Ingester, f
 	}
 	readings := make([]reading, len(files))
 	var failed atomic.Bool
+	var taken atomic.Int64
 	err = engine.Parallel(ctx, len(readers.All), len(files), func(ctx context.Context, i int) error {
 		if failed.Load() {
 			return nil
@@ -171,30 +192,43 @@ func (in *ingestion) readFiles(ctx context.Context, ingester *ingest.Ingester, f
 		reader := <-idle
 		defer func() { idle <- reader }()
 		r := &readings[i]
-		r.source = files[i]
-		r.source.path = r.source.File
-		r.err = in.addFile(ctx, reader, &r.source)
-		r.notes = reader.TakeNotes()
 		r.isDone = true
-		if r.err != nil && !in.maySkip(ctx, r.err) {
+		defer in.Progress.Add(1)
+		earlier, err := in.readEarlier(&files[i])
+		if err != nil {
+			return err
+		}
+		if earlier != nil {
+			r.readFile = *earlier
+			taken.Add(1)
+			return nil
+		}
+		r.Source = files[i]
+		r.Source.path = r.Source.File
+		r.err = in.addFile(ctx, reader, &r.Source)
+		r.Notes = reader.TakeNotes()
+		if r.err == nil {
+			return in.record(&r.readFile)
+		}
+		if !in.maySkip(ctx, r.err) {
 			failed.Store(true)
 		}
-		in.Progress.Add(1)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	in.report.TakenFiles = int(taken.Load())
 	for i := range readings {
 		r := &readings[i]
-		ingester.AddNotes(r.notes)
+		ingester.AddNotes(r.Notes)
 		switch {
 		case r.err != nil && !in.maySkip(ctx, r.err):
 			return added, r.err
 		case r.err != nil:
-			in.skip(r.source.File, r.err)
+			in.skip(r.Source.File, r.err)
 		case r.isDone:
-			added = append(added, r.source)
+			added = append(added, r.Source)
 		}
 	}
 	return added, ctx.Err()
@@ -308,9 +342,13 @@ func (in *ingestion) adopt(t schema.Table, file string, n int) (lake.DataFile, e
 	return d, errors.Join(err, os.Remove(file))
 }
 
-// removeOthers removes the workload's data files that neither a state nor the manifest names.
+// removeOthers removes the workload's data files that neither a state, the manifest nor a record of a read
+// file names. No shard works on the workload.
 func (in *ingestion) removeOthers(s *State) error {
-	keep := map[string]bool{}
+	keep, err := in.recordedFiles()
+	if err != nil {
+		return err
+	}
 	m, _, err := in.session.ReadManifest(in.place())
 	if err != nil {
 		return err

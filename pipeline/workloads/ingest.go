@@ -48,7 +48,7 @@ type Trace struct {
 }
 
 // Settings control how an ingest works. None of them changes its rows. MemoryBytes is the memory limit of
-// DuckDB; 0: 512 MiB.
+// DuckDB; 0: 512 MiB. With a Shard, Ingest only reads the files of the shard (shard.go).
 type Settings struct {
 	engine.Settings
 	Lake string        // directory, created if it does not exist
@@ -69,6 +69,7 @@ type ingestion struct {
 	known    map[string]bool  // digests of the sources that are in the workload or are added
 	again    map[string]int32 // numbers of the sources whose records are damaged, by digest
 	next     int32            // number of the next new source
+	earlier  map[string]bool  // names of the records of read files that existed before this call
 	renewed  bool             // a source has another ETag than before, and the same content
 	copies   []Source         // objects that have the content of a source
 	changed  []string         // notes about objects that have other content than before
@@ -78,7 +79,8 @@ type ingestion struct {
 // load of every link is computed. Files whose content the workload already has are skipped. Other files are
 // added, and the flows of all records are merged again, so that the result does not depend on the steps in
 // which a trace is ingested. Unusable rows are written to table rejects. If there are more of them than
-// t.MaxRejects, the call fails. A failed call changes nothing.
+// t.MaxRejects, the call fails. A failed call changes nothing. If the process is killed or ctx ends, the next
+// call takes the files that were read (shard.go).
 func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := queries.CheckLakePath(o.Lake); err != nil {
 		return nil, err
@@ -92,6 +94,9 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.Shard.Count > 0 {
+		return in.report, in.readShard(ctx, files)
+	}
 	given, err := in.given(ctx, files)
 	if err != nil {
 		return nil, err
@@ -103,13 +108,10 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := in.name(l, given); err != nil {
 		return nil, err
 	}
-	in.session, err = lake.Waiting(ctx, o.Wait, func() (*lake.Session, error) { return l.Lock(ctx, in.place()) })
-	if err != nil {
+	if err := in.lock(ctx, l.Lock); err != nil {
 		return nil, err
 	}
 	defer in.session.Close()
-	in.TmpDir = in.session.TmpPath()
-	in.Open = parquet.OpenFile
 	before, fresh, err := in.open(given)
 	if err != nil {
 		return nil, err
@@ -120,9 +122,8 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if len(fresh)+in.report.DamagedFiles > 0 || !in.state.Merge.described() ||
 		in.damage(in.state.Merge.Files) != nil {
 		if err := in.add(ctx, fresh); err != nil {
-			err = errors.Join(err, in.removeOthers(before))
-			if before == nil {
-				err = errors.Join(err, in.session.RemovePlace(in.place()))
+			if ctx.Err() == nil {
+				err = errors.Join(err, in.undo(before))
 			}
 			return nil, err
 		}
@@ -133,6 +134,9 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if err := catalog.Write(l); err != nil {
 		return nil, err
 	}
+	if err := in.session.RemoveState(in.recordsPath()); err != nil {
+		return nil, err
+	}
 	// Files that the new state has replaced, once no view names them.
 	if err := in.removeOthers(&in.state); err != nil {
 		return nil, err
@@ -140,9 +144,36 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	return in.report, in.finish()
 }
 
+// lock opens a session of the workload.
+func (in *ingestion) lock(ctx context.Context,
+	session func(context.Context, lake.Place) (*lake.Session, error)) (err error) {
+	open := func() (*lake.Session, error) { return session(ctx, in.place()) }
+	in.session, err = lake.Waiting(ctx, in.Wait, open)
+	if err != nil {
+		return err
+	}
+	in.TmpDir = in.session.TmpPath()
+	in.Open = parquet.OpenFile
+	return nil
+}
+
+// undo removes what a failed call has written. before is the state of the workload before the call.
+func (in *ingestion) undo(before *State) error {
+	if before == nil && len(in.earlier) == 0 {
+		return in.session.RemovePlace(in.place())
+	}
+	records, err := in.session.StateFiles(in.recordsPath())
+	for name := range records {
+		if !in.earlier[name] {
+			err = errors.Join(err, in.session.RemoveState(in.recordsPath(name)))
+		}
+	}
+	return errors.Join(err, in.removeOthers(before))
+}
+
 // given returns the sources: the given files with their digests, and the objects of the trace.
 func (in *ingestion) given(ctx context.Context, files []string) ([]Source, error) {
-	sources, err := in.digestAll(ctx, files)
+	sources, err := in.digestAll(ctx, names.Of(files, func(f string) Source { return Source{File: f} }))
 	if err != nil {
 		return nil, err
 	}
@@ -273,6 +304,9 @@ func absolute(path string) string {
 // open reads the current content of the workload and finds the new sources. If records are damaged and their
 // source is given, the source is read again. Otherwise open returns an error.
 func (in *ingestion) open(given []Source) (before *State, fresh []Source, err error) {
+	if in.earlier, err = in.session.StateFiles(in.recordsPath()); err != nil {
+		return nil, nil, err
+	}
 	old, found, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: remove workload %s (parsimon rm --workload) and ingest all of its files "+
@@ -306,9 +340,8 @@ func (in *ingestion) open(given []Source) (before *State, fresh []Source, err er
 
 // adoptState adopts the state of the workload, except for sources whose records are damaged.
 func (in *ingestion) adoptState(old *State, given []Source) error {
-	if old.Setting.id() != in.state.Setting.id() {
-		return fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID,
-			settingDifference(old.Setting, in.state.Setting))
+	if err := in.sameSetting(old); err != nil {
+		return err
 	}
 	place := in.state.Topology
 	in.state = *old
@@ -337,6 +370,15 @@ func (in *ingestion) adoptState(old *State, given []Source) error {
 	return nil
 }
 
+// sameSetting returns an error if the workload was ingested with another setting.
+func (in *ingestion) sameSetting(old *State) error {
+	if old.Setting.id() == in.state.Setting.id() {
+		return nil
+	}
+	return fmt.Errorf("workload %s was ingested with %s: give the new one another name", old.ID,
+		settingDifference(old.Setting, in.state.Setting))
+}
+
 // number returns the number of a source: a new one, or its earlier one if its records are read again.
 func (in *ingestion) number(digest string) int32 {
 	n, isAgain := in.again[digest]
@@ -347,22 +389,25 @@ func (in *ingestion) number(digest string) int32 {
 	return n
 }
 
-// digestAll returns files with their digests. With SkipDamaged, it skips files that cannot be read.
-func (in *ingestion) digestAll(ctx context.Context, files []string) (read []Source, err error) {
-	for _, f := range files {
-		digest, err := ingest.Digest(ctx, "flow file", f)
+// digestAll completes files by their digests and sizes. With SkipDamaged, it skips files that cannot be read.
+func (in *ingestion) digestAll(ctx context.Context, files []Source) (read []Source, err error) {
+	for _, s := range files {
+		digest, err := ingest.Digest(ctx, "flow file", s.File)
 		if err != nil {
 			if !in.maySkip(ctx, err) {
 				return nil, err
 			}
-			in.skip(f, err)
+			in.skip(s.File, err)
 			continue
 		}
-		info, err := os.Stat(f)
+		info, err := os.Stat(s.File)
 		if err != nil {
 			return nil, err
 		}
-		read = append(read, Source{File: f, Digest: digest.SHA256, FileBytes: info.Size(), xxh3: digest.XXH3})
+		s.Digest = digest.SHA256
+		s.FileBytes = info.Size()
+		s.xxh3 = digest.XXH3
+		read = append(read, s)
 	}
 	return read, nil
 }

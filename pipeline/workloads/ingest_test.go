@@ -508,7 +508,8 @@ func TestLogWithoutFlows(t *testing.T) {
 	}
 }
 
-// Readers do not see an ingest that was killed while it wrote flows. Repeating the ingest completes it.
+// Readers do not see an ingest that was killed while it wrote flows. Repeating the ingest completes it and
+// does not read the file again.
 func TestKilledIngestIsInvisible(t *testing.T) {
 	d := newTrace(t, 2)
 	d.ingest(t, 0)
@@ -544,7 +545,10 @@ func TestKilledIngestIsInvisible(t *testing.T) {
 	if _, _, err := FlowFiles(l, state.Ingested()); err != nil {
 		t.Error(err)
 	}
-	d.ingest(t, 0, 1)
+	r := d.ingest(t, 0, 1)
+	if r.TakenFiles != 1 || r.NewFiles != 1 {
+		t.Errorf("the second day, which the killed process had read: %+v", r)
+	}
 	_, after = d.open(t)
 	if disk, listed := d.onDisk(t), pathsOf(after); !slices.Equal(disk, listed) {
 		t.Errorf("files %v, the manifest lists %v", disk, listed)

@@ -19,12 +19,16 @@ import (
 
 // Report describes the content of a workload after Ingest, and the expected cost of simulating it.
 type Report struct {
-	Workload     string `json:"workload"`
-	Lake         string `json:"lake"`
-	NewFiles     int    `json:"new_files"`
-	KnownFiles   int    `json:"known_files"`
-	HeldFiles    int    `json:"held_files"`
-	DamagedFiles int    `json:"damaged_files"` // their records are read again if they are among the sources
+	Workload string `json:"workload"`
+	Lake     string `json:"lake"`
+	// Shard is the shard, I/N, that was read; empty: the workload is complete.
+	Shard    string `json:"shard,omitempty"`
+	NewFiles int    `json:"new_files"`
+	// TakenFiles are the new files that a shard, or an ingest that was killed, had read before.
+	TakenFiles   int `json:"taken_files,omitempty"`
+	KnownFiles   int `json:"known_files"`
+	HeldFiles    int `json:"held_files"`
+	DamagedFiles int `json:"damaged_files"` // their records are read again if they are among the sources
 	// Skipped lists files that were skipped because they cannot be read.
 	Skipped []SkippedFile `json:"skipped_files,omitempty"`
 	// Notes are remarks about the sources and tables. Repeated counts rows that are also in an earlier file,
@@ -88,10 +92,9 @@ type LinkForecast struct {
 	BandwidthBps int64   `json:"bandwidth_bps"`
 }
 
-// finish completes the report of the workload's current content.
-func (in *ingestion) finish() error {
+// reportRows completes the report by the workload and the counts of the sources.
+func (in *ingestion) reportRows() {
 	r := in.report
-	m := &in.state.Merge
 	r.Workload, r.Lake, r.Workers = string(in.state.ID), in.session.Path(), in.Workers
 	c := in.state.counts()
 	r.Rows = c.Rows
@@ -99,6 +102,13 @@ func (in *ingestion) finish() error {
 	r.Rejects = c.Rejects
 	r.SetAside = c.SetAside
 	r.Reasons = c.Reasons
+}
+
+// finish completes the report of the workload's current content.
+func (in *ingestion) finish() error {
+	in.reportRows()
+	r := in.report
+	m := &in.state.Merge
 	r.Flows = m.Flows
 	r.Merged = m.Merged
 	r.SyntheticStarts = m.SyntheticStarts
@@ -170,14 +180,45 @@ const hottestShown = 5
 // Text formats the report for users.
 func (r *Report) Text() *text.Answer {
 	p := &text.Answer{}
-	p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles, r.KnownFiles,
-		r.Lake)
+	r.writeSources(p)
+	if r.Shard != "" {
+		p.Linef("%d rows in, %d rejected\n\nNext, after all shards: the same command without --shard merges their "+
+			"records", r.Rows, r.Rejects)
+		return p
+	}
+	r.writeRows(p)
+	r.writeLinks(p)
+	if r.UnreachableFlows > 0 {
+		p.Linef("%d flows have no path", r.UnreachableFlows)
+	}
+	p.Linef("\n%s packet-hops to simulate: about %s for the whole network (exact) with %d workers",
+		units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers)
+	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT "+
+		"reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
+	return p
+}
+
+// writeSources lists the number of sources, and what is remarkable about them.
+func (r *Report) writeSources(p *text.Answer) {
+	if r.Shard == "" {
+		p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles,
+			r.KnownFiles, r.Lake)
+	} else {
+		p.Linef("shard %s of workload %s: %d files; lake %s", r.Shard, r.Workload, r.NewFiles, r.Lake)
+	}
+	if r.TakenFiles > 0 {
+		p.Linef("%d of the files were read before, by shards or by an ingest that did not end", r.TakenFiles)
+	}
 	for _, s := range r.Skipped {
 		p.Linef("left out: %s", s.Why)
 	}
 	for _, note := range r.Notes {
 		p.Linef("warning: %s", note)
 	}
+}
+
+// writeRows lists what became of the rows, and the labels of the flows.
+func (r *Report) writeRows(p *text.Answer) {
 	if r.Repeated > 0 {
 		p.Linef("%d rows repeat rows of earlier files; each counts once (the others are merged)", r.Repeated)
 	}
@@ -209,15 +250,6 @@ func (r *Report) Text() *text.Answer {
 		p.Linef("%-24s %-24s %12d %16d %7.2f%%", cmp.Or(l.Service, "(none)"), cmp.Or(l.VNet, "(none)"), l.Flows,
 			l.Bytes, 100*float64(l.Bytes)/float64(max(1, r.Bytes)))
 	}
-	r.writeLinks(p)
-	if r.UnreachableFlows > 0 {
-		p.Linef("%d flows have no path", r.UnreachableFlows)
-	}
-	p.Linef("\n%s packet-hops to simulate: about %s for the whole network (exact) with %d workers",
-		units.Human(float64(r.PacketHops)), time.Duration(r.SimulateSeconds*1e9).Round(time.Second/10), r.Workers)
-	p.Linef("\nNext:\n  parsimon run --workload %s --lake %s\n  parsimon query --lake %s --sql \"SELECT "+
-		"reason, count(*) FROM workload_rejects GROUP BY reason\"", r.Workload, r.Lake, r.Lake)
-	return p
 }
 
 // writeLinks lists the most loaded links, and all links above 100%.

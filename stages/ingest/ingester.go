@@ -188,7 +188,7 @@ func tableRow(at, broken string, cells []string, want [][]string,
 }
 
 // A note is a remark about a file or table.
-type note struct{ kind, file, text string }
+type note struct{ Kind, File, Text string }
 
 // note adds a remark of a kind about a file.
 func (in *Ingester) note(kind, file, text string) {
@@ -203,19 +203,19 @@ const notesOfKind = 3
 func (in *Ingester) Notes() (notes []string) {
 	count := map[string]int{}
 	for _, n := range in.notes {
-		count[n.kind]++
+		count[n.Kind]++
 	}
 	said := map[string]bool{}
 	for _, n := range in.notes {
-		more := count[n.kind] - 1
+		more := count[n.Kind] - 1
 		if more >= notesOfKind {
-			if said[n.kind] {
+			if said[n.Kind] {
 				continue
 			}
-			said[n.kind] = true
-			n.file += fmt.Sprintf(" (and in %d more files)", more)
+			said[n.Kind] = true
+			n.File += fmt.Sprintf(" (and in %d more files)", more)
 		}
-		notes = append(notes, n.file+n.text)
+		notes = append(notes, n.File+n.Text)
 	}
 	return notes
 }

@@ -64,7 +64,7 @@ func (r *Readers) Close() (err error) {
 	return err
 }
 
-// Notes are remarks about files.
+// Notes are remarks about files. They can be stored as JSON.
 type Notes []note
 
 // TakeNotes removes the remarks about the files that were read, for AddNotes.

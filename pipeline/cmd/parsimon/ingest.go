@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
 	"parsimon/pipeline/workloads"
 	"parsimon/schema/units"
 	"parsimon/stages/ingest"
@@ -42,6 +43,9 @@ func (v *ingestVerb) declare(f *pflag.FlagSet) {
 	group(f, machineGroup, func() {
 		v.how.declareWorkers(f)
 		declareMemory(f, &v.how.how.MemoryBytes, "512MiB", "memory of DuckDB; beyond it, it spills to disk")
+		parse(f, &v.how.how.Shard, engine.ParseShard,
+			flagSpec{name: "shard", usage: "only read shard I/N of the files, I from 0 to N - 1, while other " +
+				"processes read the others; then the same command without --shard makes the workload"})
 	})
 }
 
@@ -97,8 +101,10 @@ func (v *ingestVerb) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	report.Predict(pipeline.ExactSeconds)
-	v.metrics.ingest(report)
+	if report.Shard == "" {
+		report.Predict(pipeline.ExactSeconds)
+		v.metrics.ingest(report)
+	}
 	if err := v.write(v.stdout, report, report.Text()); err != nil || len(report.Skipped) == 0 {
 		return err
 	}

@@ -1,0 +1,183 @@
+package workloads
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
+	"parsimon/schema/names"
+	"parsimon/stages/ingest"
+)
+
+// Several processes, on one machine or many, can read the files of one ingest. Each reads the files of one
+// shard (Settings.Shard). Then one ingest without a shard takes these files as if it had read them, reads
+// those that are missing, and merges all records.
+//
+// A file that was read has a record (readFile) below the state of the workload, by its number. It is written
+// after the data files of the file, so that a killed process leaves no record of a part of a file. An ingest
+// takes a record only if it would have read the same content in the same way, under the same number, and the
+// data files are as they were written. It thus needs no trust in the shards, and its rows are those of an
+// ingest without any. If two processes read one file at once, each writes its own data files, and the last
+// record counts.
+//
+// Shards hold a shared lock of the workload. The ingest holds the exclusive one. It removes the data files
+// that no record names and, when it is complete, all records.
+
+// A readFile is the record of a file that was read for an ingest that is not complete.
+type readFile struct {
+	Source
+	Notes   ingest.Notes `json:"notes,omitempty"`
+	Reading string       `json:"reading"` // readingID
+}
+
+// readingID identifies all that determines the records and rejects of a file, except for the file and its
+// number.
+func (in *ingestion) readingID() string {
+	mappings := names.Of(in.Mappings, func(m *ingest.Mapping) string { return m.Name + "\n" + m.Rows })
+	text, err := json.Marshal([]any{MergeVersion, in.state.Setting, mappings, in.OffFabric})
+	if err != nil {
+		panic("workloads: " + err.Error()) // it is plain data
+	}
+	return scenario.IDOf(text)
+}
+
+// recordsPath returns the lake-relative path of the records of read files, or of one of them.
+func (in *ingestion) recordsPath(name ...string) string {
+	return in.place().StatePath(append([]string{"read"}, name...)...)
+}
+
+// recordPath returns the lake-relative path of the record of a file.
+func (in *ingestion) recordPath(s *Source) string {
+	return in.recordsPath(fmt.Sprintf("%05d.json", s.N))
+}
+
+// record records that a file was read.
+func (in *ingestion) record(f *readFile) error {
+	f.Reading = in.readingID()
+	return in.session.WriteState(in.recordPath(&f.Source), f)
+}
+
+// readEarlier returns the record of a file if it can be taken instead of reading the file, or nil.
+func (in *ingestion) readEarlier(s *Source) (*readFile, error) {
+	f, err := in.readRecord(in.recordPath(s))
+	if f == nil || err != nil {
+		return nil, err
+	}
+	isSame := f.N == s.N && f.File == s.File && f.Digest == s.Digest && f.Reading == in.readingID()
+	if !isSame || in.damage(f.Files) != nil {
+		return nil, nil
+	}
+	f.FileBytes = s.FileBytes
+	return f, nil
+}
+
+// readRecord reads a record of a file. It returns nil if there is none, or a damaged one.
+func (in *ingestion) readRecord(path string) (*readFile, error) {
+	f := new(readFile)
+	found, err := in.session.ReadState(path, f)
+	if lake.IsReadError(err) {
+		return nil, err
+	}
+	if err != nil || !found {
+		return nil, nil
+	}
+	return f, nil
+}
+
+// recordedFiles returns the paths of the data files that records name.
+func (in *ingestion) recordedFiles() (map[string]bool, error) {
+	paths := map[string]bool{}
+	records, err := in.session.StateFiles(in.recordsPath())
+	if err != nil {
+		return nil, err
+	}
+	for name := range records {
+		record, err := in.readRecord(in.recordsPath(name))
+		if err != nil {
+			return nil, err
+		}
+		if record == nil {
+			continue
+		}
+		for _, f := range record.Files {
+			paths[f.Path] = true
+		}
+	}
+	return paths, nil
+}
+
+// readShard reads the files of a shard. The workload does not change.
+func (in *ingestion) readShard(ctx context.Context, files []string) (err error) {
+	switch {
+	case in.Workload == "":
+		return errors.New("--shard needs --workload: without it, all files have to be read to name the workload")
+	case len(in.Objects) > 0:
+		return fmt.Errorf("--shard divides files only: ingest %s without --shard", in.Objects[0])
+	}
+	l, err := lake.Open(in.Lake, true)
+	if err != nil {
+		return err
+	}
+	if err := in.name(l, nil); err != nil {
+		return err
+	}
+	if err := in.lock(ctx, l.LockShared); err != nil {
+		return err
+	}
+	defer in.session.Close()
+	mine, err := in.mine(files)
+	if err != nil {
+		return err
+	}
+	if mine, err = in.digestAll(ctx, mine); err != nil {
+		return err
+	}
+	ingester, err := in.newIngester(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ingester.Close()) }()
+	in.state.Sources, err = in.read(ctx, ingester, mine)
+	in.report.Shard = in.Shard.String()
+	in.reportRows()
+	return err
+}
+
+// mine returns the files of the shard, with the numbers that an ingest of all files gives them. Sources of
+// the workload are recognized by name and size: digests of all files would take each shard as long as those
+// of its own take all shards together. If a number is wrong, which two files with the same content or a
+// damaged file cause, the ingest that follows reads the file again.
+func (in *ingestion) mine(files []string) (mine []Source, err error) {
+	old, _, err := Read(in.session.Lake, in.state.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(old.Sources) > 0 {
+		if err := in.sameSetting(old); err != nil {
+			return nil, err
+		}
+	}
+	sizes := map[string]int64{}
+	next := int32(1)
+	for _, s := range old.Sources {
+		sizes[s.File] = s.FileBytes
+		next = max(next, s.N+1)
+	}
+	fresh := 0
+	for _, f := range files {
+		info, err := os.Stat(f)
+		size, isKnown := sizes[f]
+		if isKnown && err == nil && info.Size() == size {
+			continue
+		}
+		if fresh%in.Shard.Count == in.Shard.Index {
+			mine = append(mine, Source{File: f, N: next + int32(fresh)})
+		}
+		fresh++
+	}
+	return mine, nil
+}
