@@ -187,6 +187,27 @@ func readCauses(e *pipeline.Estimation) (map[cause]*causeOf, error) {
 	return all, err
 }
 
+// causeLines returns a line for each cause, by kind and then by text. The command lists all warnings.
+func causeLines(causes map[cause]*causeOf, command string) []string {
+	type line struct{ kind, text string }
+	var sorted []line
+	for of, c := range causes {
+		text := of.kind + ": " + c.text
+		if c.count > 1 {
+			text += fmt.Sprintf(" (the largest of %d; %s lists them)", c.count, command)
+		}
+		sorted = append(sorted, line{of.kind, text})
+	}
+	slices.SortFunc(sorted, func(a, b line) int {
+		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.text, b.text))
+	})
+	all := []string{} // not null in JSON
+	for _, l := range sorted {
+		all = append(all, l.text)
+	}
+	return all
+}
+
 // Warnings returns the warnings about an estimate, except those about the length of the workload.
 func Warnings(e *pipeline.Estimation) ([]string, error) {
 	links, err := readLinks(e)
@@ -207,23 +228,8 @@ func warnings(e *pipeline.Estimation, l *LoadResult, of []interval) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	type line struct{ kind, text string }
-	var sorted []line
-	for of, c := range causes {
-		text := of.kind + ": " + c.text
-		if c.count > 1 {
-			text += fmt.Sprintf(` (the largest of %d; parsimon query --lake %s --sql "SELECT * FROM warnings_all `+
-				`WHERE %s" lists them)`, c.count, e.Lake.Path(), selected(e))
-		}
-		sorted = append(sorted, line{of.kind, text})
-	}
-	slices.SortFunc(sorted, func(a, b line) int {
-		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.text, b.text))
-	})
-	all := []string{} // not null in JSON
-	for _, l := range sorted {
-		all = append(all, l.text)
-	}
+	all := causeLines(causes, fmt.Sprintf(`parsimon query --lake %s --sql "SELECT * FROM warnings_all WHERE %s"`,
+		e.Lake.Path(), selected(e)))
 	few := fewFlows(of)
 	if few != "" {
 		longer := "a longer workload (of an ingested one: --from and --to)"
