@@ -3,6 +3,7 @@ package parquet
 import (
 	"fmt"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding"
 )
@@ -39,7 +40,83 @@ type bufferedType struct {
 
 func (t *bufferedType) NewColumnBuffer(column, values int) parquet.ColumnBuffer {
 	t.buffer = t.Type.NewColumnBuffer(column, values)
+	switch t.Kind() {
+	case parquet.Int32:
+		t.buffer = &numberBuffer[int32]{ColumnBuffer: t.buffer}
+	case parquet.Int64:
+		t.buffer = &numberBuffer[int64]{ColumnBuffer: t.buffer}
+	}
 	return t.buffer
+}
+
+// A numberBuffer is the buffer of a column of whole numbers. It keeps its memory from page to page, and
+// computes the bounds of a page while it copies the numbers.
+type numberBuffer[T int32 | int64] struct {
+	parquet.ColumnBuffer // without numbers
+	numbers              []T
+	least, greatest      T
+}
+
+func (b *numberBuffer[T]) add(numbers []T) {
+	if len(numbers) == 0 {
+		return
+	}
+	if len(b.numbers) == 0 {
+		b.least = numbers[0]
+		b.greatest = numbers[0]
+	}
+	least := b.least
+	greatest := b.greatest
+	for _, n := range numbers {
+		least = min(least, n)
+		greatest = max(greatest, n)
+	}
+	b.least = least
+	b.greatest = greatest
+	b.numbers = append(b.numbers, numbers...)
+}
+
+// Len returns the number of rows of the open page.
+func (b *numberBuffer[T]) Len() int { return len(b.numbers) }
+
+// Size returns the size of the open page in bytes.
+func (b *numberBuffer[T]) Size() int64 { return int64(len(arrow.GetBytes(b.numbers))) }
+
+// Reset removes all rows.
+func (b *numberBuffer[T]) Reset() { b.numbers = b.numbers[:0] }
+
+// Page returns the open page.
+func (b *numberBuffer[T]) Page() parquet.Page { return numberPage[T]{b.ColumnBuffer.Page(), b} }
+
+// A numberPage is the open page of a numberBuffer.
+type numberPage[T int32 | int64] struct {
+	parquet.Page // without numbers
+	of           *numberBuffer[T]
+}
+
+// NumRows returns the number of rows.
+func (p numberPage[T]) NumRows() int64 { return int64(len(p.of.numbers)) }
+
+// NumValues returns the number of rows.
+func (p numberPage[T]) NumValues() int64 { return p.NumRows() }
+
+// Size returns the size of the numbers in bytes.
+func (p numberPage[T]) Size() int64 { return p.of.Size() }
+
+// Data returns the numbers.
+func (p numberPage[T]) Data() encoding.Values {
+	switch numbers := any(p.of.numbers).(type) {
+	case []int32:
+		return encoding.Int32Values(numbers)
+	case []int64:
+		return encoding.Int64Values(numbers)
+	}
+	return encoding.Values{}
+}
+
+// Bounds returns the least and the greatest number.
+func (p numberPage[T]) Bounds() (least, greatest parquet.Value, ok bool) {
+	return parquet.ValueOf(p.of.least), parquet.ValueOf(p.of.greatest), len(p.of.numbers) > 0
 }
 
 // takesSlices reports whether the buffer of a column takes slices (writeSlice): it has numbers or Booleans
@@ -59,14 +136,14 @@ func takesSlices(f parquet.Field) bool {
 func writeSlice[T int32 | int64 | float64 | bool](to *bufferedType, values []T) (err error) {
 	switch values := any(values).(type) {
 	case []int32:
-		if b, ok := to.buffer.(parquet.Int32Writer); ok {
-			_, err = b.WriteInt32s(values)
-			return err
+		if b, ok := to.buffer.(*numberBuffer[int32]); ok {
+			b.add(values)
+			return nil
 		}
 	case []int64:
-		if b, ok := to.buffer.(parquet.Int64Writer); ok {
-			_, err = b.WriteInt64s(values)
-			return err
+		if b, ok := to.buffer.(*numberBuffer[int64]); ok {
+			b.add(values)
+			return nil
 		}
 	case []bool:
 		if b, ok := to.buffer.(parquet.BooleanWriter); ok {
