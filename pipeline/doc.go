@@ -1,7 +1,7 @@
 // Package pipeline estimates the scenarios of a lake. It declares the stages of the estimators as plans and
 // runs them with package engine.
 //
-//	generate -> route -> [cluster] -> simulate -> bucket -> [draw] -> sample -> intervals          estimator independent
+//	generate -> route -> [cluster] -> simulate -> [draw] -> sample -> intervals          estimator independent
 //	generate -> route -> simulate 1 -> feedback -> simulate 2 ->                                  estimator flow
 //	           sender-feedback -> replay -> sample -> intervals
 //	generate -> route -> exact -> sample -> intervals                                          estimator exact

@@ -213,7 +213,7 @@ func digestOf(t testing.TB, dir string, by estimators.Name) string {
 	tables := []schema.Table{schema.Scenarios, schema.Nodes, schema.Links, schema.Flows, schema.Hops,
 		schema.LinkLoads, schema.LinkStats, schema.Slowdowns}
 	if by == estimators.Independent {
-		tables = append(tables, schema.HopDelays, schema.DelayBuckets)
+		tables = append(tables, schema.DelayBuckets)
 	} else {
 		tables = append(tables, schema.HopContributions)
 		if dataFiles(t, dir, schema.Feedback) > 0 { // temporary tables were kept

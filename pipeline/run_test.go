@@ -114,7 +114,7 @@ func TestKilledRunContinues(t *testing.T) {
 	}{
 		// Two data files of flows.
 		{independent, 33_000, []kill{{"generate", 1}, {"route", 1}, {"sample", 1}}},
-		{independent, 3000, []kill{{"simulate", 20}, {"bucket", 4}}},
+		{independent, 3000, []kill{{"simulate", 4}}},
 		{flow, 33_000, []kill{{"feedback", 1}}},
 		{flow, 3000, []kill{{"simulate", 20}, {"replay", 3}, {"intervals", 1}}},
 	} {
@@ -177,7 +177,7 @@ func TestDamagedLakeIsRepaired(t *testing.T) {
 	o := options{Lake: t.TempDir(), Partitions: 4}
 	run := estimate(t, topology, flows, o)
 	want := digestOf(t, o.Lake, estimators.Independent)
-	victim := spoil(t, o.Lake, run.Variant().place(run.ID()), schema.HopDelays)
+	victim := spoil(t, o.Lake, run.Variant().place(run.ID()), schema.DelayBuckets)
 	state, status := stateOf(t, o.Lake)
 	if state != StateDamaged || !strings.Contains(fmt.Sprint(status), victim) {
 		t.Errorf("status does not name %s: %+v", victim, status)
@@ -201,7 +201,8 @@ func TestStagesOneByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Close()
-	for i, name := range []string{"simulate", "route", "bucket", "simulate", "bucket", "sample", "intervals"} {
+	stages := []string{"simulate", "route", "sample", "simulate", "simulate", "sample", "intervals"}
+	for i, name := range stages {
 		run := resume(t, o)
 		err := run.RunStage(t.Context(), name)
 		missing := i == 0 || i == 2

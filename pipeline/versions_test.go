@@ -62,7 +62,7 @@ func TestVersionsFollowTheRows(t *testing.T) {
 		got.Answers[name] = digest(t, found, schema.Slowdowns, schema.HopContributions, schema.LinkStats,
 			schema.Intervals, schema.Warnings)
 		if !s.estimate.Estimator.Estimator().WholeNetwork && s.estimate.Passes != 2 {
-			got.LinkCases[name] = digest(t, found, schema.HopDelays, schema.HopObservations)
+			got.LinkCases[name] = digest(t, found, schema.DelayBuckets, schema.HopObservations)
 		}
 	}
 	checkOwnRows(t, got.Answers)

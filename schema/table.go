@@ -216,7 +216,7 @@ func (t Table) Select(names ...string) (columns []Column) {
 func Tables() []Table {
 	return []Table{
 		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats,
-		LinkClasses, LinkSlots, HopDelays, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
+		LinkClasses, LinkSlots, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
 		CaseSlowdowns, HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns, MessageSizes,
 		ExactFCTs, ExactHops, Validations, ValidationLinks, Workloads, Records, WorkloadIntervals,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,

@@ -65,19 +65,9 @@ var (
 
 // Tables of estimator independent: delays of the link cases, as distributions by flow size.
 //
-//	hops ─ simulate ─→ hop_delays ─ bucket ─→ delay_buckets ─ draw ─→ hop_contributions
+//	hops ─ simulate ─→ delay_buckets, hop_contributions
+//	with --cluster: hops ─ simulate ─→ delay_buckets ─ draw ─→ hop_contributions
 var (
-	HopDelays = Table{
-		Name:  "hop_delays",
-		Doc:   "Results of the link cases: the FCT of each flow in the case of each link that it crosses.",
-		Grain: "flow × hop", Key: []string{"link_id", "flow_id"},
-		Sort: []string{"link_id", "flow_row"}, Variant: true,
-		Columns: append(Hops.Select("link_id", "flow_row", "flow_id", "hop", "hops", "size_bytes"), []Column{
-			{"fct_ns", i64, false, "ns", "FCT in the link case"},
-			{"ideal_ns", i64, false, "ns", "FCT of the flow alone in the link case"},
-			{"wait_ns", i64, false, "ns", "queueing wait of the flow's last packet at the link"},
-		}...),
-	}
 	DelayBuckets = Table{
 		Name: "delay_buckets", Doc: "Distributions of the packet-normalized delay of each link, by flow size.",
 		Grain: "link × bucket", Key: []string{"link_id", "bucket"},

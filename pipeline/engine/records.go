@@ -106,15 +106,15 @@ func readLayout(l *lake.Lake, s *Stage) (now layout, found bool, err error) {
 	return now, found, err
 }
 
-// readRecord reads the record of a task. It returns nil if the record is missing, is damaged, or belongs to
-// another task.
+// readRecord reads the record of a task. It returns nil if the record is missing, is damaged, belongs to
+// another task, or names a file of a table that this program no longer has.
 func readRecord(l *lake.Lake, s *Stage, n int) (*Record, error) {
 	var rec Record
 	ok, err := l.ReadState(s.StatePath(recordName(n)), &rec)
 	if lake.IsReadError(err) {
 		return nil, err
 	}
-	if err != nil || !ok || rec.Task != n+1 {
+	if err != nil || !ok || rec.Task != n+1 || slices.ContainsFunc(rec.Files, lake.DataFile.Removed) {
 		return nil, nil
 	}
 	return &rec, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"parsimon/pipeline/lake"
 	"parsimon/schema"
 )
 
@@ -55,6 +56,16 @@ func TestRepair(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, slices.Concat(all("squares"), all("sums"))},
+		{"a record of squares is that of a program with another table", func() {
+			rec, err := readRecord(l, toy.squares, 3)
+			if err == nil {
+				rec.Files = append(rec.Files, lake.DataFile{Path: schema.Removed[0] + "/part-00003.parquet"})
+				err = session.WriteState(toy.squares.StatePath(recordName(3)), rec)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"squares 3"}},
 		{"everything of sums is removed",
 			func() { remove(toy.sums.StatePath())(); remove(toy.sums.Place.Dir(schema.SenderFCTs))() },
 			slices.Concat(all("squares"), all("sums"))},

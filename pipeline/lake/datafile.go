@@ -52,6 +52,9 @@ func (d DataFile) Of(t schema.Table) bool {
 	return slices.Contains(t.Folders(), d.folder())
 }
 
+// Removed reports whether the file belongs to a table that this program no longer has.
+func (d DataFile) Removed() bool { return slices.Contains(schema.Removed, d.folder()) }
+
 // FilesOf returns the files of one table, in order.
 func FilesOf(files []DataFile, t schema.Table) []DataFile {
 	return slices.DeleteFunc(slices.Clone(files), func(f DataFile) bool { return !f.Of(t) })
@@ -505,6 +508,7 @@ func (p Place) folders() (all []string) {
 	for _, t := range schema.Tables() {
 		all = append(all, t.Folders()...)
 	}
+	all = append(all, schema.Removed...)
 	if p.Scenario.Hidden() {
 		for i := range all {
 			all[i] = hiddenDir + "/" + all[i]

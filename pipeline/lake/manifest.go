@@ -83,6 +83,7 @@ func (l *Lake) ReadManifest(p Place) (m Manifest, found bool, err error) {
 	path := p.StatePath(manifestFile)
 	found, err = l.ReadState(path, &m)
 	if err == nil && found {
+		m.Files = slices.DeleteFunc(m.Files, DataFile.Removed)
 		if err = m.check(p); err != nil {
 			err = fmt.Errorf("%s: %w", filepath.Join(l.path, path), err)
 		}

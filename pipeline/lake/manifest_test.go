@@ -92,6 +92,33 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// Manifests of older programs name files of tables that no longer exist. Readers do not see them. When the
+// place is committed again, they are removed.
+func TestRemovedTablesAreSkipped(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	nodes := write(t, s, at, schema.Nodes, 0, 10)
+	older := nodes
+	older.Path = schema.Removed[0] + "/" + at.owner() + "/part-00000.parquet"
+	if _, err := s.Share(nodes, older.Path); err != nil {
+		t.Fatal(err)
+	}
+	err := s.WriteState(at.StatePath(manifestFile), Manifest{schema.Version, at, []DataFile{older, nodes}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, found, err := l.ReadManifest(at)
+	if err != nil || !found || len(m.Files) != 1 || m.Files[0].Path != nodes.Path {
+		t.Errorf("manifest %+v, %v, %v", m, found, err)
+	}
+	if err := s.RemoveUnlisted(at, func(path string) bool { return path == nodes.Path }); err != nil {
+		t.Fatal(err)
+	}
+	if there(t, l, older.Path) || !there(t, l, nodes.Path) {
+		t.Errorf("files that stay: %v, %v", there(t, l, older.Path), there(t, l, nodes.Path))
+	}
+}
+
 // Manifests that name files of another place or outside the lake are rejected, and so are manifests of
 // another version.
 func TestManifestsAreChecked(t *testing.T) {

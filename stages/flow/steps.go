@@ -32,7 +32,7 @@ func Estimator() step.Estimator {
 func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	routed := route.Step(m, flows)
 	// barrier: a link case needs all of its flows.
-	cases := linksim.Cases{Routed: routed, Detail: linksim.Observations, Cache: o.Cache, Pass: 1}
+	cases := linksim.Cases{Routed: routed, Cache: o.Cache, Pass: 1}
 	first := linksim.Step(m, cases)
 	last := first
 	observed := []step.Output{first.Output(schema.HopObservations)}
@@ -49,7 +49,7 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	// barrier: a flow needs all of its hops.
 	senders := senderFeedbackStep(m, flows, observed)
 	replayed := linksim.ReplayStep(m, linksim.Cases{
-		Routed: routed, Detail: linksim.Observations, Cache: o.Cache,
+		Routed: routed, Cache: o.Cache,
 		Feedback: senders.Output(schema.SenderFeedback),
 	})
 	sampled := sampleStep(m, flows, replayed, observed)

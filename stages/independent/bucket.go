@@ -2,17 +2,17 @@
 // delay drawn from the bucket of its size. Draws at different hops are independent. The delay of a flow is
 // the sum over the hops of its path.
 //
-//	table hop_delays → Bucket: delays of each link by flow size → draws → table hop_contributions → Sum: slowdowns
+//	link cases → Bucketer: delays of links by flow size → draws → table hop_contributions → Sum: slowdowns
 package independent
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"sort"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/linksim"
 	"parsimon/stages/rng"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
@@ -40,17 +40,26 @@ const (
 	bucketSpread = 2
 )
 
-// A Bucketer groups the hop delays of links into distributions and draws from them the delay that each hop
-// contributes to each flow. It reuses its memory and must not be used by several goroutines at a time.
+// A Bucketer groups the delays of links into distributions and draws from them the delay that each hop
+// contributes to each flow. It is a linksim.DelaySink. It reuses its memory and must not be used by several
+// goroutines at a time.
+//
+// It writes table delay_buckets by link and size, and table hop_contributions by flow_row and hop.
+//
+// The contribution of a hop to a flow is a packet-normalized delay, drawn from the bucket of the flow's size
+// (paper, §3.4), times the number of the flow's packets. The draw depends only on the seed, the flow and the
+// hop, so it does not depend on how links are partitioned.
 type Bucketer struct {
 	model  *step.Model
 	draws  rng.Stream // of all draws
 	sorter tables.Sorter
 
-	rows         []tables.ContributionRow // of all hops; their delays are drawn
-	flowID, size []int64                  // of the same hops
-	normalized   []float64                // packet-normalized delays, ascending within each bucket
-	buckets      []bucketRow              // their Delays are slices of normalized
+	bucketSink       schema.Sink
+	contributionSink schema.Sink // nil: contributions are not wanted
+
+	rows       []tables.ContributionRow // of all hops
+	normalized []float64                // packet-normalized delays, ascending within each bucket
+	buckets    []bucketRow              // not written yet; their Delays are slices of normalized
 
 	// Of the flows of the current link, in the order of their sizes:
 	sizes   []int64
@@ -63,54 +72,56 @@ func NewBucketer(m *step.Model) *Bucketer {
 	return &Bucketer{model: m, draws: rng.New(m.Seed, rng.Bucket)}
 }
 
-// Bucket reads table hop_delays of some links, which must be sorted by link. It writes table delay_buckets by
-// link and size, and table hop_contributions by flow_row and hop.
-//
-// The contribution of a hop to a flow is a packet-normalized delay, drawn from the bucket of the flow's size
-// (paper, §3.4), times the number of the flow's packets. The draw depends only on the seed, the flow and the
-// hop, so it does not depend on how links are partitioned. If contributions is nil, only buckets are written.
-func (b *Bucketer) Bucket(ctx context.Context, in schema.Batches, buckets, contributions schema.Sink) error {
-	if err := b.read(in); err != nil {
-		return err
-	}
-	for from := 0; from < len(b.rows); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		to := from + 1
-		for to < len(b.rows) && b.rows[to].LinkID == b.rows[from].LinkID {
-			to++
-		}
-		b.bucketLink(from, to)
-		if len(b.buckets) >= columns.BatchRows/16 || to == len(b.rows) {
-			if err := bucketTable.Write(buckets, b.buckets); err != nil {
-				return err
-			}
-			b.buckets = b.buckets[:0]
-			b.normalized = b.normalized[:0]
-		}
-		from = to
-	}
-	if contributions == nil {
-		return nil
-	}
-	return b.writeByFlow(contributions)
+// Begin implements linksim.DelaySink.
+func (b *Bucketer) Begin(t step.Task) {
+	b.begin(t.Sink(schema.DelayBuckets), t.Sink(schema.HopContributions))
 }
 
-func (b *Bucketer) read(in schema.Batches) error {
+func (b *Bucketer) begin(buckets, contributions schema.Sink) {
+	b.bucketSink = buckets
+	b.contributionSink = contributions
 	b.rows = b.rows[:0]
-	b.flowID = b.flowID[:0]
-	b.size = b.size[:0]
-	return columns.Each(in, func(r *tables.HopDelay) error {
-		if r.FCTNS < r.IdealNS {
-			return fmt.Errorf("hop_delays: flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
-				r.FlowID, r.LinkID, r.FCTNS, r.IdealNS)
+	b.normalized = b.normalized[:0]
+	b.buckets = b.buckets[:0]
+}
+
+// AddLink implements linksim.DelaySink.
+func (b *Bucketer) AddLink(hops []linksim.HopDelay) error {
+	if b.contributionSink == nil {
+		b.rows = b.rows[:0]
+	}
+	first := len(b.rows)
+	b.rows = columns.Grow(b.rows, len(hops))
+	for i := range hops {
+		h := &hops[i]
+		if h.FCTNS < h.IdealNS {
+			return fmt.Errorf("flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
+				h.FlowID, h.LinkID, h.FCTNS, h.IdealNS)
 		}
-		b.flowID = append(b.flowID, r.FlowID)
-		b.size = append(b.size, r.SizeBytes)
-		b.add(&r.FlowAtHop).CaseDelayNS = r.FCTNS - r.IdealNS
-		return nil
-	})
+		b.add(&h.FlowAtHop).CaseDelayNS = h.FCTNS - h.IdealNS
+	}
+	b.bucketLink(hops, b.rows[first:])
+	if len(b.buckets) >= columns.BatchRows/16 {
+		return b.flush()
+	}
+	return nil
+}
+
+// End implements linksim.DelaySink.
+func (b *Bucketer) End() error {
+	err := b.flush()
+	if err != nil || b.contributionSink == nil {
+		return err
+	}
+	return b.writeByFlow(b.contributionSink)
+}
+
+// flush writes the buckets.
+func (b *Bucketer) flush() error {
+	err := bucketTable.Write(b.bucketSink, b.buckets)
+	b.buckets = b.buckets[:0]
+	b.normalized = b.normalized[:0]
+	return err
 }
 
 // add adds a row for the delay that a hop contributes to a flow, which the caller sets.
@@ -121,10 +132,9 @@ func (b *Bucketer) add(at *tables.FlowAtHop) *tables.ContributionRow {
 	return &b.rows[len(b.rows)-1]
 }
 
-// bucketLink divides the rows [from, to), all of one link, into buckets and draws their contributions.
-func (b *Bucketer) bucketLink(from, to int) {
-	order := b.sortBySize(from, to)
-	rows := b.rows[from:to]
+// bucketLink divides the flows of a link into buckets and draws their contributions. rows are those of hops.
+func (b *Bucketer) bucketLink(hops []linksim.HopDelay, rows []tables.ContributionRow) {
+	order := b.sortBySize(hops)
 	normalized := b.normalized[len(b.normalized)-len(order):]
 	least := int64(0)
 	for first, n := 0, int32(0); first < len(order); n++ {
@@ -140,7 +150,7 @@ func (b *Bucketer) bucketLink(from, to int) {
 		b.delays.sort(delays)
 		for k := first; k < end; k++ {
 			row := &rows[order[k]]
-			row.DelayNS = b.draw(b.flowID[from+int(order[k])], row.Hop, delays) * b.packets[k]
+			row.DelayNS = b.draw(hops[order[k]].FlowID, row.Hop, delays) * b.packets[k]
 		}
 		b.buckets = append(b.buckets, bucket)
 		least = bucket.SizeMaxBytes + 1
@@ -148,19 +158,18 @@ func (b *Bucketer) bucketLink(from, to int) {
 	}
 }
 
-// sortBySize returns the numbers of the rows [from, to), counted from there, in the order of the sizes of
-// their flows. It sets sizes and packets, and appends the packet-normalized delays to normalized, in this
-// order.
-func (b *Bucketer) sortBySize(from, to int) []int32 {
-	size := b.size[from:to]
-	order := b.sorter.Order(to-from, func(i int) uint64 { return uint64(size[i]) })
+// sortBySize returns the indexes of the hops in the order of the sizes of their flows. It sets sizes and
+// packets, and appends the packet-normalized delays to normalized, in this order.
+func (b *Bucketer) sortBySize(hops []linksim.HopDelay) []int32 {
+	order := b.sorter.Order(len(hops), func(i int) uint64 { return uint64(hops[i].SizeBytes) })
 	b.sizes = columns.Resize(b.sizes, len(order))
 	b.packets = columns.Resize(b.packets, len(order))
 	b.normalized = columns.Grow(b.normalized, len(order))
 	for k, i := range order {
-		b.sizes[k] = size[i]
-		b.packets[k] = float64(b.model.Params.Packets(size[i]))
-		b.normalized = append(b.normalized, float64(b.rows[from+int(i)].CaseDelayNS)/b.packets[k])
+		h := &hops[i]
+		b.sizes[k] = h.SizeBytes
+		b.packets[k] = float64(b.model.Params.Packets(h.SizeBytes))
+		b.normalized = append(b.normalized, float64(h.FCTNS-h.IdealNS)/b.packets[k])
 	}
 	return order
 }

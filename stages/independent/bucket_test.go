@@ -1,17 +1,17 @@
 package independent
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
-	"parsimon/stages/methodtest"
+	"parsimon/stages/linksim"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
@@ -85,15 +85,43 @@ func TestFewSizesHaveBucketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// delay returns the row of a flow of three hops. fct has its FCT and its ideal FCT in ns.
-func delay(link int32, row int64, hop int16, size int64, fct [2]int64) tables.HopDelayRow {
+// delay returns the delay of a flow of three hops. fct has its FCT and its ideal FCT in ns.
+func delay(link int32, row int64, hop int16, size int64, fct [2]int64) linksim.HopDelay {
 	at := tables.FlowAtHop{LinkID: link, FlowRow: row, FlowID: 1000 + row, Hop: hop, Hops: 3, SizeBytes: size}
-	return tables.HopDelayRow{HopDelay: tables.HopDelay{FlowAtHop: at, FCTNS: fct[0], IdealNS: fct[1]}}
+	return linksim.HopDelay{FlowAtHop: at, FCTNS: fct[0], IdealNS: fct[1]}
 }
 
-// delaysTable returns table hop_delays of some links.
-func delaysTable(rng *rand.Rand, links, flowsPerLink int) *tables.Memory {
-	var rows []tables.HopDelayRow
+// bucketed returns what a bucketer writes about hops, which are sorted by link.
+func bucketed(t *testing.T, m *step.Model, hops []linksim.HopDelay) (buckets, contributions *tables.Memory) {
+	t.Helper()
+	buckets = &tables.Memory{}
+	contributions = &tables.Memory{}
+	b := NewBucketer(m)
+	b.begin(buckets, contributions)
+	addLinks(t, b, hops)
+	return buckets, contributions
+}
+
+// addLinks passes hops to a bucketer link by link, and ends the task.
+func addLinks(t *testing.T, b *Bucketer, hops []linksim.HopDelay) {
+	t.Helper()
+	for len(hops) > 0 {
+		n := 1
+		for n < len(hops) && hops[n].LinkID == hops[0].LinkID {
+			n++
+		}
+		if err := b.AddLink(hops[:n]); err != nil {
+			t.Fatal(err)
+		}
+		hops = hops[n:]
+	}
+	if err := b.End(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// randomDelays returns delays of some links.
+func randomDelays(rng *rand.Rand, links, flowsPerLink int) (rows []linksim.HopDelay) {
 	for l := range links {
 		for i := range flowsPerLink {
 			size := 1 + rng.Int64N(50_000)
@@ -102,23 +130,16 @@ func delaysTable(rng *rand.Rand, links, flowsPerLink int) *tables.Memory {
 				[2]int64{ideal + rng.Int64N(5000), ideal}))
 		}
 	}
-	var c tables.Memory
-	if err := tables.HopDelays.Write(&c, rows); err != nil {
-		panic(err)
-	}
-	return &c
+	return rows
 }
 
 // Each contribution is a delay of the flow's own bucket times the flow's packets. Draws are uniform and do
 // not depend on which links are bucketed together.
 func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 	p := simkernel.DefaultParams()
-	in := delaysTable(rand.New(rand.NewPCG(5, 5)), 6, 1500)
-	var buckets, contributions tables.Memory
-	if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), in.Read(), &buckets,
-		&contributions); err != nil {
-		t.Fatal(err)
-	}
+	in := randomDelays(rand.New(rand.NewPCG(5, 5)), 6, 1500)
+	m := &step.Model{Params: p, Seed: 42}
+	buckets, contributions := bucketed(t, m, in)
 	type bucket struct {
 		lo, hi int64
 		delays []float64
@@ -142,9 +163,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 		t.Errorf("buckets have %d delays, want 9000", total)
 	}
 	size := map[int64]int64{}
-	bytes := methodtest.Ints64(in, "size_bytes")
-	for i, row := range methodtest.Ints64(in, "flow_row") {
-		size[row] = bytes[i]
+	for _, hop := range in {
+		size[hop.FlowRow] = hop.SizeBytes
 	}
 	last := int64(-1)
 	var rank float64
@@ -179,17 +199,8 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 		}
 	}
 	for link := range int32(6) {
-		var one, b, c tables.Memory
-		for _, r := range in.Records { // each batch has the rows of a few links
-			links := columns.Int32s(r, "link_id")
-			from, _ := slices.BinarySearch(links, link)
-			to, _ := slices.BinarySearch(links, link+1)
-			one.Records = append(one.Records, r.NewSlice(int64(from), int64(to)))
-		}
-		if err := NewBucketer(&step.Model{Params: p, Seed: 42}).Bucket(context.Background(), one.Read(), &b,
-			&c); err != nil {
-			t.Fatal(err)
-		}
+		others := func(hop linksim.HopDelay) bool { return hop.LinkID != link }
+		_, c := bucketed(t, m, slices.DeleteFunc(slices.Clone(in), others))
 		for _, r := range c.Records {
 			for i := range int(r.NumRows()) {
 				if again[[2]int64{int64(columns.Int32s(r, "link_id")[i]),
@@ -203,14 +214,10 @@ func TestBucketDrawsFromTheFlowsOwnBucket(t *testing.T) {
 
 // An FCT below the ideal FCT is an error.
 func TestBucketRefusesDelaysBelowIdeal(t *testing.T) {
-	var c, b, out tables.Memory
-	if err := tables.HopDelays.Write(
-		&c, []tables.HopDelayRow{delay(3, 0, 0, 100, [2]int64{900, 1000})}); err != nil {
-		t.Fatal(err)
-	}
-	err := NewBucketer(&step.Model{Params: simkernel.DefaultParams()}).Bucket(context.Background(), c.Read(), &b,
-		&out)
-	if err == nil {
-		t.Fatal("an FCT below the ideal FCT is accepted")
+	b := NewBucketer(&step.Model{Params: simkernel.DefaultParams()})
+	b.begin(&tables.Memory{}, &tables.Memory{})
+	err := b.AddLink([]linksim.HopDelay{delay(3, 0, 0, 100, [2]int64{900, 1000})})
+	if err == nil || !strings.Contains(err.Error(), "flow 1000 on link 3 has an FCT of 900 ns") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/linksim"
 	"parsimon/stages/methodtest"
 	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
@@ -46,21 +47,14 @@ func TestEdgesOfABucket(t *testing.T) {
 // Three flows of one, two and four packets are late by 100, 400 and 400 ns, which is 100, 200 and 100 ns per
 // packet. A draw is one of these, times the packets of the flow.
 func TestDelaysOfOneBucket(t *testing.T) {
-	var in, buckets, contributions tables.Memory
-	err := tables.HopDelays.Write(&in, []tables.HopDelayRow{
+	m := &step.Model{Params: simkernel.DefaultParams(), Seed: 1}
+	buckets, contributions := bucketed(t, m, []linksim.HopDelay{
 		delay(5, 2, 1, 4000, [2]int64{1400, 1000}), delay(5, 0, 0, 1000, [2]int64{1100, 1000}),
 		delay(5, 1, 2, 2000, [2]int64{1400, 1000}), delay(6, 1, 0, 2000, [2]int64{1000, 1000}),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := NewBucketer(&step.Model{Params: simkernel.DefaultParams(), Seed: 1})
-	if err := b.Bucket(t.Context(), in.Read(), &buckets, &contributions); err != nil {
-		t.Fatal(err)
-	}
 	var got []bucketRow
 	var drawn []tables.ContributionRow
-	err = errors.Join(
+	err := errors.Join(
 		columns.Each(buckets.Read(), func(r *bucketRow) error {
 			r.Delays = slices.Clone(r.Delays)
 			got = append(got, *r)

@@ -7,6 +7,7 @@ import (
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/stages/linksim"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
@@ -14,20 +15,16 @@ import (
 // bucketsOf returns the buckets of flows at link 5, by their numbers and sizes: "FLOWS of LEAST..MOST".
 func bucketsOf(t *testing.T, runs ...[2]int64) (got []string) {
 	t.Helper()
-	var rows []tables.HopDelayRow
+	var rows []linksim.HopDelay
 	for _, r := range runs {
 		for range r[0] {
 			rows = append(rows, delay(5, int64(len(rows)), 0, r[1], [2]int64{1000, 1000}))
 		}
 	}
-	var in, buckets tables.Memory
-	if err := tables.HopDelays.Write(&in, rows); err != nil {
-		t.Fatal(err)
-	}
+	var buckets tables.Memory
 	b := NewBucketer(&step.Model{Params: simkernel.DefaultParams(), Seed: 1})
-	if err := b.Bucket(t.Context(), in.Read(), &buckets, nil); err != nil {
-		t.Fatal(err)
-	}
+	b.begin(&buckets, nil)
+	addLinks(t, b, rows)
 	err := columns.Each(buckets.Read(), func(r *bucketRow) error {
 		got = append(got, fmt.Sprintf("%d of %d..%d", r.N, r.SizeMinBytes, r.SizeMaxBytes))
 		return nil
@@ -58,22 +55,18 @@ func TestBucketsFollowEachOther(t *testing.T) {
 	}
 }
 
-// Buckets are written while links are read, so that memory does not grow with the number of links. Each is
+// Buckets are written while links are added, so that memory does not grow with the number of links. Each is
 // written once, in the order of links.
 func TestBucketsOfManyLinks(t *testing.T) {
 	const links = columns.BatchRows/16 + 10
-	var rows []tables.HopDelayRow
+	var rows []linksim.HopDelay
 	for l := range int32(links) {
 		rows = append(rows, delay(l, int64(l), 0, 1000, [2]int64{1000 + int64(l), 1000}))
 	}
-	var in, buckets tables.Memory
-	if err := tables.HopDelays.Write(&in, rows); err != nil {
-		t.Fatal(err)
-	}
+	var buckets tables.Memory
 	b := NewBucketer(&step.Model{Params: simkernel.DefaultParams(), Seed: 1})
-	if err := b.Bucket(t.Context(), in.Read(), &buckets, nil); err != nil {
-		t.Fatal(err)
-	}
+	b.begin(&buckets, nil)
+	addLinks(t, b, rows)
 	next := int32(0)
 	err := columns.Each(buckets.Read(), func(r *bucketRow) error {
 		if r.LinkID != next || !slices.Equal(r.Delays, []float64{float64(next)}) {

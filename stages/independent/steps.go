@@ -34,14 +34,11 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 		clustered = linksim.ClusterStep(m, linksim.Clustering{Error: o.ClusterError}, routed)
 		all = append(all, clustered)
 	}
-	cases := linksim.Step(m, linksim.Cases{
-		Routed: routed, Clustered: clustered, Detail: linksim.Delays, Cache: o.Cache,
-	})
-	bucketed := bucketStep(m, cases, clustered)
-	drawn := bucketed
-	all = append(all, cases, bucketed)
+	cases := caseStep(m, linksim.Cases{Routed: routed, Clustered: clustered, Cache: o.Cache})
+	drawn := cases
+	all = append(all, cases)
 	if clustered != nil {
-		drawn = drawStep(m, routed, clustered, bucketed)
+		drawn = drawStep(m, routed, clustered, cases)
 		all = append(all, drawn)
 	}
 	// barrier: a flow needs all of its hops.
@@ -49,8 +46,8 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 	all = append(all, summed)
 	if o.Intervals == step.WithIntervals {
 		all = append(all, diagnose.Step(m, diagnose.Estimate{
-			Flows: flows, Routed: routed, Slowdowns: summed, Contributions: drawn, Cases: cases, Buckets: bucketed,
-			Clusters: clustered, Rooms: exact.Rooms, Waits: diagnose.DelayAsWait, Warnings: warnings,
+			Flows: flows, Routed: routed, Slowdowns: summed, Contributions: drawn, Cases: cases,
+			Buckets: cases, Clusters: clustered, Rooms: exact.Rooms, Waits: diagnose.DelayAsWait, Warnings: warnings,
 		}))
 	}
 	return all
@@ -61,42 +58,32 @@ func warnings(m *step.Model, f *diagnose.Findings) []diagnose.Warning {
 	return append(f.Watch.LoadedTwice(), diagnose.ReasonsForWholeNetwork(m, f.Loads)...)
 }
 
-// bucketStep groups the hop delays of links into distributions by flow size. Without clusters it also draws
-// what each hop contributes to each flow, because it already has the flows in order of size.
-func bucketStep(m *step.Model, cases, clustered *step.Step) *step.Step {
-	delays := cases.Output(schema.HopDelays)
-	s := &step.Step{
-		Name:        "bucket",
-		Reads:       []step.Output{delays},
-		Writes:      []schema.Table{schema.DelayBuckets},
-		Cut:         step.Cut{By: step.LikeStep, Of: delays},
-		Unit:        "hops",
-		BytesPerRow: 150,
+// caseStep runs the link cases and groups the delays of each link into distributions by flow size. Without
+// clusters it also draws what each hop contributes to each flow, because it already has the flows in order of
+// size. Delays go from a link's case to its buckets in memory: no other step needs them.
+func caseStep(m *step.Model, c linksim.Cases) *step.Step {
+	writes := []schema.Table{schema.DelayBuckets}
+	if c.Clustered == nil {
+		writes = append(writes, schema.HopContributions)
 	}
-	if clustered == nil {
-		s.Writes = append(s.Writes, schema.HopContributions)
-	}
-	s.Open = withBucketer(m, func(ctx context.Context, b *Bucketer, t step.Task) error {
-		in := t.Part(delays, t.Number())
-		return b.Bucket(ctx, in, t.Sink(schema.DelayBuckets), t.Sink(schema.HopContributions))
-	})
-	return s
-}
-
-// withBucketer returns the Open of a step whose tasks use a bucketer.
-func withBucketer(
-	m *step.Model, do func(context.Context, *Bucketer, step.Task) error,
-) func(step.Inputs) (step.Work, error) {
-	newBucketer := func() (*Bucketer, error) { return NewBucketer(m), nil }
-	return step.Always(step.WithMemory(newBucketer, do))
+	return linksim.DelayStep(m, c, func() linksim.DelaySink { return NewBucketer(m) }, writes...)
 }
 
 // drawStep draws what each hop contributes to each flow, from the buckets of the representative of the hop's
 // link.
-func drawStep(m *step.Model, routed, clustered, bucketed *step.Step) *step.Step {
+func drawStep(m *step.Model, routed, clustered, cases *step.Step) *step.Step {
 	hops := routed.Output(schema.Hops)
-	buckets := bucketed.Output(schema.DelayBuckets)
+	buckets := cases.Output(schema.DelayBuckets)
 	loads := routed.Output(schema.LinkLoads)
+	newBucketer := func() (*Bucketer, error) { return NewBucketer(m), nil }
+	work := step.WithMemory(newBucketer, func(ctx context.Context, b *Bucketer, t step.Task) error {
+		of, err := linksim.Representatives(m, t, clustered)
+		if err != nil {
+			return err
+		}
+		in := DrawInput{of, t.Read(step.Select(t, "link_id"), hops), t.Read(step.All, buckets)}
+		return b.Draw(ctx, t.Range(), in, t.Sink(schema.HopContributions))
+	})
 	return &step.Step{
 		Name:        "draw",
 		Reads:       []step.Output{loads, hops, buckets, clustered.Output(schema.LinkClusters)},
@@ -104,14 +91,7 @@ func drawStep(m *step.Model, routed, clustered, bucketed *step.Step) *step.Step 
 		Cut:         step.Cut{By: step.ByLinks, Of: loads, Cost: step.Flows},
 		Unit:        "hops",
 		BytesPerRow: 150,
-		Open: withBucketer(m, func(ctx context.Context, b *Bucketer, t step.Task) error {
-			of, err := linksim.Representatives(m, t, clustered)
-			if err != nil {
-				return err
-			}
-			in := DrawInput{of, t.Read(step.Select(t, "link_id"), hops), t.Read(step.All, buckets)}
-			return b.Draw(ctx, t.Range(), in, t.Sink(schema.HopContributions))
-		}),
+		Open:        step.Always(work),
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // cases, and draws follow all of them. Status, repair and the number of tasks of a run follow from them.
 func TestStepsOfClusters(t *testing.T) {
 	for share, want := range map[float64]string{
-		0: "route simulate bucket sample intervals", 0.1: "route cluster simulate bucket draw sample intervals",
+		0: "route simulate sample intervals", 0.1: "route cluster simulate draw sample intervals",
 	} {
 		e := estimators.Independent.Estimator()
 		if !e.Clusters || e.WholeNetwork || e.Passes != 0 {

@@ -36,6 +36,12 @@ func (m *mapStore) Lookup(key CaseKey, to []byte) ([]byte, bool) {
 
 func (m *mapStore) Store(key CaseKey, b []byte) { m.results[key] = append([]byte(nil), b...) }
 
+// results are what a simulator finds: delays or observations, and the counters of links.
+type results struct {
+	delays              delays
+	observations, stats tables.Memory
+}
+
 // A store returns results unchanged, also for a workload that is shifted in time. Bytes that are not a result
 // of the case are ignored.
 func TestCachedResultsAreTheSame(t *testing.T) {
@@ -48,7 +54,7 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 		by := of.by
 		p := of.p
 		store := &mapStore{results: map[CaseKey][]byte{}}
-		run := func(useCache bool, shiftNS int64) (*tables.Memory, *tables.Memory, Stats) {
+		run := func(useCache bool, shiftNS int64) (found results, done Stats) {
 			flows := methodtest.RandomFlows(n, rand.New(rand.NewPCG(5, 6)), 1000)
 			if shiftNS > 0 {
 				starts := columns.Int64s(flows, "start_ns")
@@ -67,18 +73,27 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var out, stats tables.Memory
-			done, err := sim.Simulate(t.Context(), step.Range{Hi: int64(len(n.Links))}, Input{Hops: hops.Read()},
-				&out, &stats)
+			links := step.Range{Hi: int64(len(n.Links))}
+			if by == Delays {
+				done, err = sim.SimulateDelays(t.Context(), links, hops.Read(), &found.delays, &found.stats)
+			} else {
+				in := Input{Hops: hops.Read()}
+				done, err = sim.Simulate(t.Context(), links, in, &found.observations, &found.stats)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &out, &stats, done
+			return found, done
 		}
-		wantOut, wantStats, _ := run(false, 0)
-		same := func(what string, out, stats *tables.Memory) {
+		want, _ := run(false, 0)
+		same := func(what string, got results) {
 			t.Helper()
-			for _, pair := range [][2]*tables.Memory{{out, wantOut}, {stats, wantStats}} {
+			if !slices.Equal(got.delays, want.delays) {
+				t.Errorf("%d, %s: delays differ", by, what)
+			}
+			for _, pair := range [][2]tables.Memory{
+				{got.observations, want.observations}, {got.stats, want.stats},
+			} {
 				for i, rec := range pair[0].Records {
 					for c := range int(rec.NumCols()) {
 						name := rec.ColumnName(c)
@@ -90,15 +105,15 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 				}
 			}
 		}
-		out, stats, _ := run(true, 0)
-		same("storing", out, stats)
-		out, stats, done := run(true, 0)
-		same("cached", out, stats)
+		got, _ := run(true, 0)
+		same("storing", got)
+		got, done := run(true, 0)
+		same("cached", got)
 		if done.CachedCases == 0 || store.hits != int(done.CachedCases) ||
 			done.CachedCases != int64(len(store.results)) {
 			t.Errorf("%d: %+v, %d hits, %d stored", by, done, store.hits, len(store.results))
 		}
-		_, _, moved := run(true, 777_777_777)
+		_, moved := run(true, 777_777_777)
 		if moved.CachedCases != done.CachedCases {
 			t.Errorf("%d: moved in time, %d cases are cached, want %d", by, moved.CachedCases, done.CachedCases)
 		}
@@ -112,14 +127,14 @@ func TestCachedResultsAreTheSame(t *testing.T) {
 			},
 		} {
 			store.damage = damage
-			out, stats, done = run(true, 0)
-			same("damaged", out, stats)
+			got, done = run(true, 0)
+			same("damaged", got)
 			if done.CachedCases != 0 {
 				t.Errorf("%d: %d damaged results were taken", by, done.CachedCases)
 			}
 			store.damage = nil
-			out, stats, _ = run(true, 0)
-			same("stored after damage", out, stats)
+			got, _ = run(true, 0)
+			same("stored after damage", got)
 		}
 	}
 }

@@ -67,7 +67,7 @@ type Simulator struct {
 	observed columns.Arena // encoded observations, by flow of the current case
 	share    float64       // feedbackShare of the current case
 
-	delays       []tables.HopDelayRow
+	delays       []HopDelay // of the current case
 	stats        []tables.LinkStat
 	observations observationRows
 	senders      []tables.SenderFCT
@@ -78,7 +78,6 @@ type Detail uint8
 
 const (
 	// Delays builds cases as in the paper: each host is one source, with the delay of its first flow.
-	// Simulate writes table hop_delays.
 	Delays Detail = iota
 	// Observations builds cases that also know the rest of each flow's round trip and accept feedback. The
 	// flows of a host that reach the link with the same delay share a source. Simulate writes table
@@ -124,36 +123,73 @@ type Input struct {
 	Hops, Feedback schema.Batches
 }
 
-// Simulate runs the link cases of a range of links. It skips links without flows and omitted links. It writes
-// a row of table link_stats for every link of the range. To results it writes table hop_delays by link and
-// flow_row or, with Observations, table hop_observations by flow_row and hop.
+// A HopDelay is what a link case finds about one of its flows.
+type HopDelay struct {
+	tables.FlowAtHop
+	FCTNS   int64 // in the link case
+	IdealNS int64 // of the flow alone in the link case
+}
+
+// A DelaySink receives the delays that the link cases of a task find.
+type DelaySink interface {
+	// Begin begins a task.
+	Begin(t step.Task)
+	// AddLink adds the flows of a link, by flow_row. Links are added in ascending order. hops is valid until
+	// AddLink returns.
+	AddLink(hops []HopDelay) error
+	// End ends a task whose links have all been added.
+	End() error
+}
+
+// Simulate runs the link cases of a range of links with Observations. It skips links without flows and
+// omitted links. It writes a row of table link_stats for every link of the range, and table hop_observations
+// by flow_row and hop.
 //
 // The result of a link depends only on its own rows and the loads, so it does not depend on the range or the
 // worker. Errors name the link.
 func (s *Simulator) Simulate(
-	ctx context.Context, links step.Range, in Input, results, stats schema.Sink,
+	ctx context.Context, links step.Range, in Input, observations, stats schema.Sink,
 ) (Stats, error) {
-	lo := int32(links.Lo)
-	s.delays = s.delays[:0]
+	s.observations.reset()
+	add := func(id int32, rows []int32) error {
+		s.observations.add(s, id, rows)
+		return nil
+	}
+	done, err := s.runAll(ctx, links, in, add, stats)
+	if err != nil {
+		return done, err
+	}
+	return done, s.observations.flush(observations)
+}
+
+// SimulateDelays is Simulate with Delays. It passes the delays of each link to sink.
+func (s *Simulator) SimulateDelays(
+	ctx context.Context, links step.Range, hops schema.Batches, sink DelaySink, stats schema.Sink,
+) (Stats, error) {
+	add := func(_ int32, rows []int32) error {
+		s.setDelays(rows)
+		return sink.AddLink(s.delays)
+	}
+	done, err := s.runAll(ctx, links, Input{Hops: hops}, add, stats)
+	if err != nil {
+		return done, err
+	}
+	return done, sink.End()
+}
+
+// runAll runs the cases of a range that are not omitted, calls add after each, and writes table link_stats.
+func (s *Simulator) runAll(
+	ctx context.Context, links step.Range, in Input, add func(id int32, rows []int32) error,
+	stats schema.Sink,
+) (Stats, error) {
 	s.stats = s.stats[:0]
 	for _, link := range s.Network.Links[links.Lo:links.Hi] {
 		s.stats = append(s.stats, s.Loads.Stat(&s.Params, link, s.Omitted[link.ID]))
 	}
-	s.observations.reset()
-	add := func(id int32, rows []int32, cached bool) error {
-		s.stats[id-lo].LinkCounters = s.counters(cached)
-		if s.Detail == Delays {
-			return s.addDelays(rows, results)
-		}
-		s.observations.add(s, id, rows)
-		return nil
-	}
-	done, err := s.run(ctx, links, in, s.Omitted.Runs, add)
-	if err == nil && s.Detail == Delays {
-		err = s.flushDelays(results)
-	} else if err == nil {
-		err = s.observations.flush(results)
-	}
+	done, err := s.run(ctx, links, in, s.Omitted.Runs, func(id int32, rows []int32, cached bool) error {
+		s.stats[int64(id)-links.Lo].LinkCounters = s.counters(cached)
+		return add(id, rows)
+	})
 	if err != nil {
 		return done, err
 	}
@@ -325,26 +361,12 @@ func (s *Simulator) simulateCase(rows []int32) error {
 	return nil
 }
 
-func (s *Simulator) addDelays(rows []int32, out schema.Sink) error {
-	r := s.input.rows
-	res := &s.result
-	s.delays = columns.Grow(s.delays, len(rows))
+// setDelays sets the delays of the current case.
+func (s *Simulator) setDelays(rows []int32) {
+	s.delays = columns.Resize(s.delays, len(rows))
 	for k, i := range rows {
-		s.delays = append(s.delays, tables.HopDelayRow{
-			HopDelay: tables.HopDelay{FlowAtHop: r[i].FlowAtHop, FCTNS: res.FCTNS[k], IdealNS: s.idealNS(k, i)},
-			WaitNS:   res.WaitNS[k],
-		})
+		s.delays[k] = HopDelay{s.input.rows[i].FlowAtHop, s.result.FCTNS[k], s.idealNS(k, i)}
 	}
-	if len(s.delays) < columns.BatchRows {
-		return nil
-	}
-	return s.flushDelays(out)
-}
-
-func (s *Simulator) flushDelays(out schema.Sink) error {
-	err := tables.HopDelays.Write(out, s.delays)
-	s.delays = s.delays[:0]
-	return err
 }
 
 func (s *Simulator) counters(cached bool) tables.LinkCounters {

@@ -13,7 +13,6 @@ import (
 type Cases struct {
 	Routed    *step.Step
 	Clustered *step.Step // if not nil, the step simulates one link of each cluster
-	Detail    Detail
 	Cache     CaseStore
 	// Pass counts passes from 1. It is 0 if there is only one.
 	Pass int
@@ -24,13 +23,10 @@ type Cases struct {
 	Feedback step.Output
 }
 
-// Step returns the step that runs link cases.
+// Step returns the step that runs link cases and writes their observations to table hop_observations.
 func Step(m *step.Model, c Cases) *step.Step {
 	hops := c.Routed.Output(schema.Hops)
-	out := schema.HopDelays
-	if c.Detail == Observations {
-		out = schema.HopObservations
-	}
+	out := schema.HopObservations
 	s := c.newStep(m, "simulate", out, schema.LinkStats)
 	s.Pass = c.Pass
 	s.Open = c.open(m, func(ctx context.Context, sim *Simulator, t step.Task) (Stats, error) {
@@ -43,6 +39,37 @@ func Step(m *step.Model, c Cases) *step.Step {
 	})
 	return s
 }
+
+// DelayStep returns the step that runs the link cases of the paper. Its tasks pass the delays that they find
+// to sinks from newSink, which write the given tables. A sink serves one task at a time.
+func DelayStep(m *step.Model, c Cases, newSink func() DelaySink, writes ...schema.Table) *step.Step {
+	hops := c.Routed.Output(schema.Hops)
+	s := c.newStep(m, "simulate", append(writes, schema.LinkStats)...)
+	s.BytesPerRow += delayBytes
+	type memory struct {
+		*Simulator
+		sink DelaySink
+	}
+	s.Open = func(in step.Inputs) (step.Work, error) {
+		o, err := c.options(m, in)
+		newMemory := func() (memory, error) {
+			sim, err := New(o)
+			return memory{sim, newSink()}, err
+		}
+		return step.WithMemory(newMemory, func(ctx context.Context, x memory, t step.Task) error {
+			x.Progress = t.Add
+			x.sink.Begin(t)
+			hops := t.Read(step.Select(t, "link_id"), hops)
+			stats, err := x.SimulateDelays(ctx, t.Range(), hops, x.sink, t.Sink(schema.LinkStats))
+			t.Note(stats, stats.LongestCaseNS)
+			return err
+		}), err
+	}
+	return s
+}
+
+// delayBytes is about how much memory a DelaySink needs for each hop, in bytes.
+const delayBytes = 100
 
 // ReplayStep returns the step that runs the cases of the hosts' uplinks with complete feedback. It yields the
 // FCT of each flow.
@@ -94,6 +121,7 @@ func (c Cases) open(m *step.Model,
 	run func(context.Context, *Simulator, step.Task) (Stats, error)) func(step.Inputs) (step.Work, error) {
 	return func(in step.Inputs) (step.Work, error) {
 		o, err := c.options(m, in)
+		o.Detail = Observations
 		newSimulator := func() (*Simulator, error) { return New(o) }
 		return step.WithMemory(newSimulator, func(ctx context.Context, s *Simulator, t step.Task) error {
 			s.Progress = t.Add
@@ -106,7 +134,7 @@ func (c Cases) open(m *step.Model,
 
 // options returns the options that all cases of a step share.
 func (c Cases) options(m *step.Model, in step.Inputs) (Options, error) {
-	o := Options{Model: m, Detail: c.Detail, Rooms: exact.Rooms(m), Cache: c.Cache}
+	o := Options{Model: m, Rooms: exact.Rooms(m), Cache: c.Cache}
 	var err error
 	o.Loads, err = route.LoadsOf(m, in, c.Routed)
 	if err != nil {

@@ -29,10 +29,11 @@ func TestTablesOfSteps(t *testing.T) {
 			"simulate: link_loads hops → hop_observations link_stats",
 			"simulate: link_loads hops feedback link_stats → hop_observations link_stats",
 			"replay: link_loads hops sender_feedback → sender_fcts"}},
-		{estimators.Independent, step.Options{}, []string{"simulate: link_loads hops → hop_delays link_stats"}},
+		{estimators.Independent, step.Options{}, []string{
+			"simulate: link_loads hops → delay_buckets hop_contributions link_stats"}},
 		{estimators.Independent, step.Options{ClusterError: 0.1}, []string{
 			"cluster: link_loads hops → link_clusters",
-			"simulate: link_loads hops link_clusters → hop_delays link_stats"}},
+			"simulate: link_loads hops link_clusters → delay_buckets link_stats"}},
 	} {
 		e := c.estimator.Estimator()
 		var got []string
@@ -93,7 +94,7 @@ func TestOnlyRepresentativesAreSimulated(t *testing.T) {
 	if err != nil || represented == 0 {
 		t.Fatalf("%d links are represented, %v", represented, err)
 	}
-	s := found.Writer(schema.HopDelays)
+	s := found.Writer(schema.DelayBuckets)
 	costs, err := s.Costs(found, []step.Range{{Hi: int64(len(n.Links))}})
 	if err != nil || len(costs) != 1 || costs[0] != packets {
 		t.Errorf("costs %v, want %d, %v", costs, packets, err)

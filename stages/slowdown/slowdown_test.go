@@ -192,7 +192,7 @@ func TestPathsChange(t *testing.T) {
 // errors.
 func TestHopIndex(t *testing.T) {
 	var x slowdown.HopIndex
-	begin := func() { x.Begin(schema.HopDelays, 10, 3) }
+	begin := func() { x.Begin(schema.HopContributions, 10, 3) }
 	add := func(row int64, hop, hops int16, link int32) error {
 		return x.Add(row, hop, hops, slowdown.Cell{Link: link, NS: float64(link) / 2})
 	}
@@ -223,7 +223,7 @@ func TestHopIndex(t *testing.T) {
 	for _, c := range []struct{ hop, hops int16 }{{-1, 2}, {2, 2}, {0, -1}, {0, 0}} {
 		begin()
 		if err := add(11, c.hop, c.hops, 1); err == nil ||
-			!strings.Contains(err.Error(), "hop_delays: flow row 11") {
+			!strings.Contains(err.Error(), "hop_contributions: flow row 11") {
 			t.Errorf("hop %d of %d: %v", c.hop, c.hops, err)
 		}
 	}
@@ -236,7 +236,7 @@ func TestHopIndex(t *testing.T) {
 	if err := add(11, 1, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.Hops(1); err == nil || err.Error() != "hop_delays has 1 of the 2 hops of flow row 11" {
+	if _, err := x.Hops(1); err == nil || err.Error() != "hop_contributions has 1 of the 2 hops of flow row 11" {
 		t.Errorf("a hop without a row: %v", err)
 	}
 }

@@ -40,19 +40,6 @@ type Hop struct {
 	BetweenPS     int32 `col:"between_ps"`
 }
 
-// HopDelay has the columns of table hop_delays that delay buckets are built from.
-type HopDelay struct {
-	FlowAtHop
-	FCTNS   int64 `col:"fct_ns"`
-	IdealNS int64 `col:"ideal_ns"`
-}
-
-// HopDelayRow is a row of table hop_delays.
-type HopDelayRow struct {
-	HopDelay
-	WaitNS int64 `col:"wait_ns"`
-}
-
 // Contribution has the columns of table hop_contributions except for the waits, which the delay includes.
 type Contribution struct {
 	FlowRow int64   `col:"flow_row"`
@@ -148,7 +135,6 @@ type SlowdownRow struct {
 // The tables that several parts of the method write.
 var (
 	Hops             = columns.TableOf[Hop](schema.Hops)
-	HopDelays        = columns.TableOf[HopDelayRow](schema.HopDelays)
 	HopContributions = columns.TableOf[ContributionRow](schema.HopContributions)
 	HopObservations  = columns.TableOf[Observation](schema.HopObservations)
 	LinkStats        = columns.TableOf[LinkStat](schema.LinkStats)

@@ -14,8 +14,8 @@ import (
 
 // stageNames returns the stages of the plans of all estimators, in the order of the method.
 func stageNames() []string {
-	return []string{generate, "route", "cluster", "simulate", "feedback", "sender-feedback", "replay", "bucket",
-		"draw", "exact", "sample", "intervals"}
+	return []string{generate, "route", "cluster", "simulate", "feedback", "sender-feedback", "replay", "draw",
+		"exact", "sample", "intervals"}
 }
 
 const generate = "generate"

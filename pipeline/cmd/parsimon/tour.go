@@ -137,8 +137,8 @@ func (r *tourResult) text() *text.Answer {
 	first := r.Estimates[0]
 	a.Linef("The paper's method on scenario %s (estimator %s), step by step", first.Name, first.Estimator)
 	a.Linef("  generate: flows from traffic matrices      route: each flow's path, a row for each hop")
-	a.Linef("  simulate: each link alone (a link case)    bucket: delays of each link, by flow size")
-	a.Linef("  sample: Monte Carlo draws, summed by flow  intervals: confidence intervals of the percentiles")
+	a.Linef("  simulate: each link alone (a link case), delays by flow size, and Monte Carlo draws from them")
+	a.Linef("  sample: the draws, summed by flow          intervals: confidence intervals of the percentiles")
 	first.addStages(a)
 	a.Linef("\nSlowdown (FCT / ideal FCT) by estimator and flow size")
 	a.Linef("  independent: the paper's   flow: link cases with feedback   exact: every packet of the whole " +

@@ -59,9 +59,8 @@ func TestTourShowsEveryStep(t *testing.T) {
 	if rows["flows"] == 0 || rows["slowdowns"] != rows["flows"] {
 		t.Errorf("%d slowdowns of %d flows", rows["slowdowns"], rows["flows"])
 	}
-	if rows["hops"] == 0 || rows["hop_delays"] != rows["hops"] || rows["hop_contributions"] != rows["hops"] {
-		t.Errorf("%d hops, %d delays, %d draws: want equal counts", rows["hops"], rows["hop_delays"],
-			rows["hop_contributions"])
+	if rows["hops"] == 0 || rows["hop_contributions"] != rows["hops"] {
+		t.Errorf("%d hops, %d draws: want equal counts", rows["hops"], rows["hop_contributions"])
 	}
 	for _, e := range tour.Estimates {
 		last := e.Percentiles[len(e.Percentiles)-1]

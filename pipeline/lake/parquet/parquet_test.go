@@ -174,9 +174,9 @@ func TestDamagedParquet(t *testing.T) {
 }
 
 func BenchmarkParquet(b *testing.B) {
-	rec := fixture.Batch(schema.HopDelays, rand.New(rand.NewPCG(1, 2)), 65_536)
+	rec := fixture.Batch(schema.Hops, rand.New(rand.NewPCG(1, 2)), 65_536)
 	b.Run("write", func(b *testing.B) {
-		w := NewWriter(schema.HopDelays, io.Discard)
+		w := NewWriter(schema.Hops, io.Discard)
 		for b.Loop() {
 			if err := w.Write(rec); err != nil {
 				b.Fatal(err)
@@ -187,12 +187,12 @@ func BenchmarkParquet(b *testing.B) {
 	b.Run("read", func(b *testing.B) {
 		path := filepath.Join(b.TempDir(), "f.parquet")
 		var buf bytes.Buffer
-		w := NewWriter(schema.HopDelays, &buf)
+		w := NewWriter(schema.Hops, &buf)
 		_ = w.Write(rec)
 		_ = w.Close()
 		_ = os.WriteFile(path, buf.Bytes(), 0o644)
 		for b.Loop() {
-			r := openTable(schema.HopDelays, []string{path}, nil)
+			r := openTable(schema.Hops, []string{path}, nil)
 			for {
 				rec, err := r.Next()
 				if err != nil {

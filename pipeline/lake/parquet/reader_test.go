@@ -16,7 +16,7 @@ import (
 // A range of the column that a file is sorted by returns exactly its rows, in every column, regardless of
 // where the range begins and ends within pages and row groups.
 func TestRangesOfSortedFiles(t *testing.T) {
-	for _, table := range []schema.Table{schema.Hops, schema.Feedback, schema.HopObservations, schema.HopDelays,
+	for _, table := range []schema.Table{schema.Hops, schema.Feedback, schema.HopObservations,
 		schema.SenderFCTs} {
 		t.Run(table.Name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
