@@ -38,6 +38,7 @@ type Parameters struct {
 	Name  string         `json:"sweep"`
 	Axes  []Axis         `json:"axes"`
 	Runs  []ParameterRun `json:"runs"`
+	Left  int            `json:"left"` // number of combinations without a run, because the budget was over
 	Until string         `json:"until,omitempty"`
 	Found *ParameterRun  `json:"found,omitempty"` // the first run for which Until is true
 	// OverSeeds has the results of jobs over the seeds, if one of the axes is the seed.
@@ -69,7 +70,8 @@ type ParameterRun struct {
 }
 
 // SweepParameters estimates every combination, several side by side. It checks all scenarios before the first
-// run. An interrupted sweep continues when it is started again: complete runs are only read.
+// run. An interrupted sweep continues when it is started again: complete runs are only read. If the budget is
+// over, the result has the runs that have begun. A search has no budget.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
 	if !plan.Exact { // with Exact, the sweep shows the errors of estimates by link cases
@@ -91,7 +93,7 @@ func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Para
 	if plan.Until != nil {
 		err = p.search(ctx, plan, o)
 	} else {
-		err = p.runAll(ctx, plan, o)
+		err = p.runAll(ctx, plan, o, o.deadline(began))
 	}
 	if err != nil {
 		return nil, err
@@ -117,12 +119,13 @@ func (p *Parameters) schedule(plan ParameterPlan, of pipeline.Settings) (*schedu
 	return newSchedule(of, len(p.Runs), need), nil
 }
 
-// runAll runs all combinations, several side by side.
-func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings) error {
+// runAll runs all combinations, several side by side. It drops those that do not begin before the deadline.
+func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings, deadline time.Time) error {
 	schedule, err := p.schedule(plan, o.Settings)
 	if err != nil {
 		return err
 	}
+	schedule.deadline = deadline
 	p.AtOnce = schedule.atOnce
 	first, err := p.Runs[0].open(ctx, plan, o)
 	if err != nil {
@@ -133,12 +136,23 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings)
 	if err != nil {
 		return err
 	}
-	return schedule.each(ctx, "runs", func(ctx context.Context, i int, settings pipeline.Settings) error {
+	err = schedule.each(ctx, "runs", func(ctx context.Context, i int, settings pipeline.Settings) error {
 		how := o
 		how.Settings = settings
 		_, err := p.run(ctx, i, plan, how)
 		return err
 	})
+	p.Left = schedule.left
+	p.dropOthers()
+	if err == nil && len(p.Runs) == 0 {
+		err = &budgetError{o.Budget, "combination"}
+	}
+	return err
+}
+
+// dropOthers drops the combinations that have not run.
+func (p *Parameters) dropOthers() {
+	p.Runs = slices.DeleteFunc(p.Runs, func(r ParameterRun) bool { return r.ScenarioID == "" })
 }
 
 // search runs the combinations that the bisection needs, one after the other, because each depends on the
@@ -160,7 +174,7 @@ func (p *Parameters) search(ctx context.Context, plan ParameterPlan, o Settings)
 		found := p.Runs[first]
 		p.Found = &found
 	}
-	p.Runs = slices.DeleteFunc(p.Runs, func(r ParameterRun) bool { return r.ScenarioID == "" })
+	p.dropOthers()
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/text"
+	"parsimon/schema/names"
 	"parsimon/schema/units"
 	"parsimon/stages/estimators"
 	"parsimon/stages/topology"
@@ -21,6 +22,8 @@ type ParametersForecast struct {
 	CPUSeconds  float64       `json:"cpu_seconds"`
 	DiskBytes   int64         `json:"disk_bytes"`
 	MemoryBytes int64         `json:"memory_bytes"` // --memory-limit, which a sweep obeys
+	// Within is the number of runs that begin within the budget; 0: there is no budget.
+	Within int `json:"within_budget,omitempty"`
 }
 
 // A RunForecast is the forecast of one combination.
@@ -67,6 +70,10 @@ func ForecastParameters(
 		f.Seconds += run.Seconds / float64(f.AtOnce)
 		f.CPUSeconds += run.CPUSeconds
 		f.DiskBytes += run.DiskBytes
+	}
+	if o.Budget > 0 {
+		seconds := names.Of(f.Runs, func(r RunForecast) float64 { return r.Seconds })
+		f.Within = runsWithin(o.Budget, seconds, f.AtOnce)
 	}
 	return f, nil
 }
@@ -128,6 +135,9 @@ func (f *ParametersForecast) Text() *text.Answer {
 	a.Linef("%s: %s s of processor time, %s s on %s that no other program uses (%d at once), %sB on disk",
 		topology.Count(len(f.Runs), "run"), text.Figure(f.CPUSeconds), text.Figure(f.Seconds),
 		topology.Count(f.Cores, "core"), f.AtOnce, units.Human(float64(f.DiskBytes)))
+	if f.Within > 0 {
+		a.Linef("--budget: %d of the runs begin in time", f.Within)
+	}
 	a.Linef("memory: at most about %sB for a run, and at most %sB in all (--memory-limit)",
 		units.Human(float64(peak)), units.Human(float64(f.MemoryBytes)))
 	a.Linef("load: of the most loaded link, without headers, like load_asked. Times are predicted from runs " +

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"testing"
+	"time"
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
@@ -14,8 +15,9 @@ func TestForecastLeavesNoScenarioInTheLake(t *testing.T) {
 	plan := ParameterPlan{Scenario: fixture.Services(t), MaxRuns: 2, Axes: []Axis{
 		{"workload.flows_count", []string{"300"}}, {"load.max", []string{"20%", "40%"}},
 	}}
+	o.Budget = time.Nanosecond // both runs begin at once
 	f, err := ForecastParameters(t.Context(), plan, o, 4)
-	if err != nil || len(f.Runs) != 2 || f.AtOnce != 2 || f.Runs[0].Flows != 300 {
+	if err != nil || len(f.Runs) != 2 || f.AtOnce != 2 || f.Runs[0].Flows != 300 || f.Within != 2 {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	l, err := lake.Open(o.Lake, false)

@@ -106,6 +106,9 @@ func (p *Parameters) valuesOf(r *ParameterRun) []any {
 
 // addNotes adds what a reader must know to compare the runs.
 func (p *Parameters) addNotes(a *text.Answer) {
+	if p.Left > 0 {
+		a.Linef("%s", stoppedByBudget(len(p.Runs), p.Left, "runs"))
+	}
 	if p.mixed() {
 		a.Linef("the runs have different estimators (column variant), which also differ: --estimator sets one " +
 			"for all")

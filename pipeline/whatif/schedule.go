@@ -2,8 +2,11 @@ package whatif
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -17,16 +20,19 @@ import (
 type schedule struct {
 	of       pipeline.Settings // of the whole sweep
 	runs     int
-	atOnce   int // largest number of estimates at a time
+	atOnce   int       // largest number of estimates at a time
+	deadline time.Time // no estimate begins after it; zero: none
 	progress *engine.SideBySide
 
 	mu      sync.Mutex
+	left    int // estimates that did not begin before the deadline
 	waiting int // estimates that have not begun
 	running int
 	free    int // cores that no estimate uses
 }
 
 // newSchedule returns the schedule of a number of estimates, each of which needs at most needBytes of memory.
+// It has no deadline.
 func newSchedule(of pipeline.Settings, runs int, needBytes int64) *schedule {
 	if of.Workers <= 0 {
 		of.Workers = runtime.GOMAXPROCS(0)
@@ -41,8 +47,9 @@ func newSchedule(of pipeline.Settings, runs int, needBytes int64) *schedule {
 	}
 }
 
-// announce logs how long the sweep is expected to take if each estimate takes as long as the given one. It
-// runs the first stages of that one, up to and including route.
+// announce logs how long the sweep is expected to take if each estimate takes as long as the given one, and
+// how many estimates begin before the deadline. It runs the first stages of that one, up to and including
+// route.
 func (s *schedule) announce(ctx context.Context, like *pipeline.Estimation) error {
 	if s.runs == 0 {
 		return nil
@@ -51,21 +58,43 @@ func (s *schedule) announce(ctx context.Context, like *pipeline.Estimation) erro
 	if err != nil {
 		return err
 	}
+	line := s.of.Log.Info().Int("runs", s.runs).Int("at_once", s.atOnce)
+	if !s.deadline.IsZero() {
+		each := slices.Repeat([]float64{one.Seconds}, s.runs)
+		line = line.Int("within_budget", runsWithin(time.Until(s.deadline), each, s.atOnce))
+	}
 	rounds := (s.runs + s.atOnce - 1) / s.atOnce
 	one.Seconds *= float64(rounds)
 	one.CPUSeconds *= float64(s.runs)
-	one.Announce(s.of.Log.Info().Int("runs", s.runs).Int("at_once", s.atOnce))
+	one.Announce(line)
 	return nil
 }
 
-// each calls do for each estimate, in order, with its settings: its part of the cores and of the memory. The
-// first error cancels the context of the others.
+// runsWithin returns how many estimates, of which each takes a number of seconds, begin within a budget.
+func runsWithin(budget time.Duration, seconds []float64, atOnce int) int {
+	free := make([]float64, atOnce) // when the next estimate can begin, in seconds
+	for i, s := range seconds {
+		at := slices.Index(free, slices.Min(free))
+		if free[at] >= budget.Seconds() {
+			return i
+		}
+		free[at] += s
+	}
+	return len(seconds)
+}
+
+// each calls do for each estimate, in order, with its settings: its part of the cores and of the memory.
+// After the deadline, it only counts the estimates that are left. The first error cancels the context of the
+// others.
 func (s *schedule) each(
 	ctx context.Context, unit string, do func(ctx context.Context, i int, o pipeline.Settings) error,
 ) error {
 	s.progress.Begin("sweep", unit, int64(s.runs))
 	defer s.progress.End()
 	return engine.Parallel(ctx, s.atOnce, s.runs, func(ctx context.Context, i int) error {
+		if s.over() {
+			return nil
+		}
 		o := s.of
 		o.Workers = s.take()
 		defer s.give(o.Workers)
@@ -79,6 +108,38 @@ func (s *schedule) each(
 		s.progress.Add(1)
 		return nil
 	})
+}
+
+// over reports whether the deadline has passed. If so, it counts an estimate that is left.
+func (s *schedule) over() bool {
+	if s.deadline.IsZero() || time.Now().Before(s.deadline) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left++
+	return true
+}
+
+// howToContinue says how to continue a sweep whose budget was over.
+const howToContinue = "repeat the command with a larger --budget or without one: it continues from what is " +
+	"done"
+
+// stoppedByBudget returns the line of an answer that lacks runs of a sweep, and says how to continue.
+func stoppedByBudget(complete, left int, runs string) string {
+	return fmt.Sprintf("stopped by --budget: %d of %d %s are complete, %d remain; %s", complete, complete+left,
+		runs, left, howToContinue)
+}
+
+// A budgetError is the error of a sweep without complete runs.
+type budgetError struct {
+	budget time.Duration
+	run    string // what did not begin
+}
+
+// Error implements error.
+func (e *budgetError) Error() string {
+	return fmt.Sprintf("--budget %v is over before the first %s began; %s", e.budget, e.run, howToContinue)
 }
 
 // take takes the cores of the next estimate: its equal part of those that are free.

@@ -1,14 +1,18 @@
 package whatif
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/estimates"
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
@@ -213,5 +217,93 @@ func TestScheduleStopsAtAnError(t *testing.T) {
 	}
 	if s.free != 3 || s.running != 0 {
 		t.Errorf("%d cores are free and %d runs are under way at the end", s.free, s.running)
+	}
+}
+
+// After the budget of a sweep, the runs that have begun end, and no others begin.
+func TestScheduleEndsWithTheBudget(t *testing.T) {
+	t.Parallel()
+	var o pipeline.Settings
+	o.Workers = 1
+	s := newSchedule(o, 5, 1)
+	s.deadline = time.Now().Add(time.Hour)
+	var done []int
+	err := s.each(t.Context(), "runs", func(ctx context.Context, i int, _ pipeline.Settings) error {
+		if i == 1 {
+			s.deadline = time.Now()
+		}
+		done = append(done, i)
+		return ctx.Err()
+	})
+	if err != nil || fmt.Sprint(done) != "[0 1]" || s.left != 3 {
+		t.Errorf("runs %v, %d left, %v", done, s.left, err)
+	}
+}
+
+// A forecast counts the runs that begin within a budget, also if they take different times.
+func TestRunsWithinABudget(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		seconds []float64
+		atOnce  int
+		budget  time.Duration
+		want    int
+	}{
+		{seconds: []float64{2, 2, 2, 2, 2}, atOnce: 1, budget: 4 * time.Second, want: 2},
+		{seconds: []float64{2, 2, 2, 2, 2}, atOnce: 2, budget: 3 * time.Second, want: 4},
+		{seconds: []float64{9, 1, 1, 1, 9}, atOnce: 2, budget: 2500 * time.Millisecond, want: 4},
+		{seconds: []float64{1, 1}, atOnce: 2, budget: time.Hour, want: 2},
+		{seconds: []float64{1, 1}, atOnce: 1, budget: 1, want: 1},
+		{seconds: []float64{1, 1}, atOnce: 1, budget: -1, want: 0},
+	} {
+		got := runsWithin(c.budget, c.seconds, c.atOnce)
+		if got != c.want {
+			t.Errorf("%+v: %d runs", c, got)
+		}
+	}
+}
+
+// A delay sleeps until the budget is over when the first run has ended.
+type delay struct {
+	engine.Progress
+	until time.Time
+}
+
+func (d *delay) Add(int64) { time.Sleep(time.Until(d.until)) }
+
+// A parameter sweep whose budget is over shows the runs that are complete, and how to continue. The next one
+// continues.
+func TestParametersEndWithTheBudget(t *testing.T) {
+	t.Parallel()
+	o := settings(t, estimators.Independent)
+	o.Workers = 1
+	plan := ParameterPlan{Scenario: fixture.Services(t), MaxRuns: 2, Axes: []Axis{
+		{"workload.flows_count", []string{"300"}}, {"load.max", []string{"5%", "10%"}},
+	}}
+	within := o
+	within.Budget = time.Nanosecond
+	if _, err := SweepParameters(t.Context(), plan, within); err == nil ||
+		!strings.Contains(err.Error(), "--budget 1ns is over before the first combination began; repeat") {
+		t.Errorf("no time: %v", err)
+	}
+	var p *Parameters
+	none := &budgetError{}
+	for err := error(none); errors.As(err, &none); { // on a busy machine, the first run begins late
+		within.Budget = max(time.Second, 2*within.Budget)
+		within.Progress = &delay{engine.Silent{}, time.Now().Add(within.Budget)}
+		p, err = SweepParameters(t.Context(), plan, within)
+		if err != nil && !errors.As(err, &none) {
+			t.Fatal(err)
+		}
+	}
+	var text bytes.Buffer
+	err := p.Text().Write(&text, "text")
+	if err != nil || len(p.Runs) != 1 || p.Left != 1 || p.Runs[0].Settings["load.max"] != "5%" ||
+		!strings.Contains(text.String(), "stopped by --budget: 1 of 2 runs are complete, 1 remain; repeat") {
+		t.Errorf("%+v, %v\n%s", p, err, text.String())
+	}
+	p, err = SweepParameters(t.Context(), plan, o)
+	if err != nil || len(p.Runs) != 2 || p.Left != 0 {
+		t.Errorf("continued: %+v, %v", p, err)
 	}
 }

@@ -3,6 +3,7 @@ package whatif
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -71,6 +72,7 @@ type Sweep struct {
 	Variant string       `json:"variant"`
 	Plan    SweepPlan    `json:"plan"`
 	Cables  []SweptCable `json:"cables"` // the worst first
+	Left    int          `json:"left"`   // number of cables that are not estimated, because the budget was over
 	Reused  int          `json:"reused"` // number of estimates that were complete before
 	AtOnce  int          `json:"at_once"`
 	Seconds float64      `json:"seconds"`
@@ -131,7 +133,7 @@ func (p ServicePercentiles) slowdown(q int) float64 { return p.Slowdowns[q] }
 // RunSweep fails every cable of a tier that is up, one at a time. It estimates the remaining network in the
 // same way as the base, several cables side by side, and ranks the cables by the effect on a percentile of
 // slowdown. Only the percentiles and, in the cache, the results of link cases are kept. An interrupted sweep
-// continues when it is started again.
+// continues when it is started again. If the budget is over, it ranks the cables that are complete.
 func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sweep, error) {
 	began := time.Now()
 	o.For = pipeline.ForDifference
@@ -141,6 +143,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 	}
 	defer run.Close()
 	s, err := newSweeper(run, run.Executor().Session(), plan, o)
+	s.deadline = o.deadline(began)
 	if err == nil {
 		err = s.check(ctx)
 	}
@@ -190,7 +193,14 @@ func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) 
 	plan := s.Plan
 	plan.worst = fmt.Sprintf("%d worst of %s", len(cables), plan.Tier)
 	plan.Tier = strings.Join(cables, ",")
+	if o.Budget > 0 { // it is that of both sweeps
+		o.Budget = max(1, o.Budget-time.Duration(s.Seconds*float64(time.Second)))
+	}
 	s.Confirmed, err = RunSweep(ctx, s.Base, plan, o)
+	if _, ok := errors.AsType[*budgetError](err); ok {
+		s.Confirmed = &Sweep{Left: len(cables)}
+		return nil
+	}
 	return err
 }
 

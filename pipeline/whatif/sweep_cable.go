@@ -26,13 +26,14 @@ import (
 // of the base. They share no views, because they are deleted.
 type sweeper struct {
 	*Sweep
-	o       Settings
-	base    *pipeline.Estimation
-	session *lake.Session // of the base: nobody estimates the base again during the sweep
-	cables  [][2]int32    // by their numbers
-	dir     string        // directory of the records, in the state of the base, relative to the lake
-	scan    string        // SQL that reads table slowdowns of the base
-	closed  bool          // flows wait for others
+	o        Settings
+	deadline time.Time // no cable begins after it; zero: none
+	base     *pipeline.Estimation
+	session  *lake.Session // of the base: nobody estimates the base again during the sweep
+	cables   [][2]int32    // by their numbers
+	dir      string        // directory of the records, in the state of the base, relative to the lake
+	scan     string        // SQL that reads table slowdowns of the base
+	closed   bool          // flows wait for others
 }
 
 func newSweeper(base *pipeline.Estimation, session *lake.Session, plan SweepPlan, o Settings) (
@@ -100,7 +101,8 @@ func (s *sweeper) todo() (todo []int) {
 	return todo
 }
 
-// estimateEach estimates the failure of each cable without a record, several side by side.
+// estimateEach estimates the failure of each cable without a record, several side by side. It drops the
+// cables that do not begin before the deadline.
 func (s *sweeper) estimateEach(ctx context.Context) error {
 	todo := s.todo()
 	needBytes, err := s.base.PeakBytes()
@@ -108,15 +110,22 @@ func (s *sweeper) estimateEach(ctx context.Context) error {
 		return err
 	}
 	schedule := newSchedule(s.o.Settings, len(todo), needBytes)
+	schedule.deadline = s.deadline
 	s.AtOnce = schedule.atOnce
 	if err := schedule.announce(ctx, s.base); err != nil {
 		return err
 	}
-	return schedule.each(ctx, "cables", func(ctx context.Context, i int, o pipeline.Settings) (err error) {
+	err = schedule.each(ctx, "cables", func(ctx context.Context, i int, o pipeline.Settings) (err error) {
 		n := todo[i]
 		s.Cables[n], err = s.one(ctx, s.cables[n], o)
 		return err
 	})
+	s.Left = schedule.left
+	s.Cables = slices.DeleteFunc(s.Cables, func(c SweptCable) bool { return c.Full == nil })
+	if err == nil && len(s.Cables) == 0 {
+		err = &budgetError{s.o.Budget, "cable"}
+	}
+	return err
 }
 
 // record returns the path of the record of a cable.

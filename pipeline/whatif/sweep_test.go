@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -51,7 +52,11 @@ func TestSweep(t *testing.T) {
 	if _, err := RunSweep(stopped, base, plan, cut); !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
-	s, err := RunSweep(ctx, base, plan, o)
+	s := sweepWithoutTime(t, base, plan, o, cables)
+	if err := s.Confirm(ctx, 1, spent(o)); err != nil || s.Confirmed.Left != 1 {
+		t.Errorf("confirmed after the budget: %+v, %v", s.Confirmed, err)
+	}
+	s, err = RunSweep(ctx, base, plan, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +132,37 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
+	plan = SweepPlan{Tier: "pod1-rack0-host0:pod1-tor0", Quantile: 0.99}
+	if _, err := RunSweep(ctx, base, plan, spent(o)); err == nil ||
+		!strings.Contains(err.Error(), "--budget 1ns is over before the first cable began; repeat") {
+		t.Errorf("no time: %v", err)
+	}
+}
+
+// spent returns settings with a budget that is over at once.
+func spent(o Settings) Settings {
+	o.Budget = time.Nanosecond
+	return o
+}
+
+// sweepWithoutTime continues a sweep of a number of cables, some of which are complete, after the budget is
+// over. It ranks those and says how to continue.
+func sweepWithoutTime(t *testing.T, base string, plan SweepPlan, o Settings, cables int) *Sweep {
+	t.Helper()
+	s, err := RunSweep(t.Context(), base, plan, spent(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Left == 0 || s.Left+len(s.Cables) != cables || s.Reused != len(s.Cables) || s.Cables[0].Full == nil {
+		t.Errorf("%d cables left, %d ranked, %d reused", s.Left, len(s.Cables), s.Reused)
+	}
+	var text bytes.Buffer
+	want := fmt.Sprintf("stopped by --budget: %d of %d cables are complete, %d remain; repeat", len(s.Cables),
+		cables, s.Left)
+	if err := s.Text(4).Write(&text, "text"); err != nil || !strings.Contains(text.String(), want) {
+		t.Errorf("%v, want %q in\n%s", err, want, text.String())
+	}
+	return s
 }
 
 // stopper cancels a context when progress in a unit is reported for the after-th time.

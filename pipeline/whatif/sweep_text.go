@@ -31,6 +31,12 @@ func (s *Sweep) Text(most int) *text.Answer {
 	if s.Note != "" {
 		a.Linef("warning: %s", s.Note)
 	}
+	if s.Left > 0 {
+		a.Linef("%s", stoppedByBudget(len(s.Cables), s.Left, "cables"))
+	}
+	if s.Confirmed != nil && s.Confirmed.Left > 0 {
+		a.Linef("%s", stoppedByBudget(len(s.Confirmed.Cables), s.Confirmed.Left, "cables of --confirm"))
+	}
 	names := []string{"place", "cable", "slowdown", "change", "fct_ms", "fct_change", "from", "to", "no_path"}
 	if s.Confirmed != nil {
 		names = append(names, "change_exact")

@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -39,6 +40,16 @@ type Settings struct {
 	pipeline.Settings
 	Lake    string // directory
 	Variant pipeline.Variant
+	// Budget is the time after which no further run of a sweep begins; 0: no limit. Runs that have begun end.
+	Budget time.Duration
+}
+
+// deadline returns the time at which the budget of a sweep is over; zero: never.
+func (o *Settings) deadline(began time.Time) time.Time {
+	if o.Budget == 0 {
+		return time.Time{}
+	}
+	return began.Add(o.Budget)
 }
 
 // An Answer is the comparison of a what-if, and the estimate of the changed scenario.

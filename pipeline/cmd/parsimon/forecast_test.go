@@ -162,5 +162,9 @@ func TestDryRunOfASweep(t *testing.T) {
 	mustFail(t, failure{exitUsage, "--dry-run predicts a sweep with --set and without --until",
 		[]string{"sweep", scenario, "--lake", lake, "--dry-run", "--fail", "each:tor-fabric"}},
 		failure{exitUsage, "--dry-run predicts sweeps of a scenario file",
-			[]string{"sweep", "absent", "--lake", lake, "--dry-run", "--set", "seed=1,2"}})
+			[]string{"sweep", "absent", "--lake", lake, "--dry-run", "--set", "seed=1,2"}},
+		failure{exitUsage, "--budget does not go with --until", []string{"sweep", scenario, "--lake", lake,
+			"--budget", "1m", "--set", "load.max=5%,10%", "--until", "p99_slowdown > 2"}},
+		failure{exitFailed, "--budget 1ns is over before the first combination began", []string{"sweep", scenario,
+			"--lake", lake, "--budget", "1ns", "--set", "load.max=5%"}})
 }

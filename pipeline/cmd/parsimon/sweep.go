@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -36,6 +37,7 @@ type sweepVerb struct {
 	show       int
 	forecast   bool // --dry-run
 	cores      int
+	budget     time.Duration
 }
 
 func (v *sweepVerb) declare(f *pflag.FlagSet) {
@@ -53,6 +55,8 @@ func (v *sweepVerb) declare(f *pflag.FlagSet) {
 	group(f, machineGroup, func() {
 		f.BoolVar(&v.forecast, "dry-run", false, "with --set and a scenario file: only predict what the sweep "+
 			"takes; this generates and routes the flows of every combination, and writes nothing into the lake")
+		durationVar(f, &v.budget, "budget", "", "begin no run after this time, e.g. 30m: runs that have begun "+
+			"end, and the answer has those that are complete; the same command continues; 0: no limit")
 		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time "+
 			"for; default: those of this machine")
 		needs(f, "dry-run", "cores")
@@ -134,6 +138,7 @@ func (v *sweepVerb) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.Budget = v.budget
 	if len(v.parameters.Axes) > 0 {
 		return v.sweepParameters(ctx, args[0], o)
 	}
@@ -148,6 +153,8 @@ func (v *sweepVerb) check() error {
 		return usagef("want --fail each:TIER or --set KEY=V,V (--exact goes with --set)")
 	case v.forecast && (!set || v.parameters.Until != nil):
 		return usagef("--dry-run predicts a sweep with --set and without --until")
+	case v.budget > 0 && v.parameters.Until != nil:
+		return usagef("--budget does not go with --until, whose runs depend on each other")
 	case set && v.cables.Tier != "":
 		return usagef("--fail each:TIER does not go with --set, where fail=[A:B],[C:D] and events=[...] are keys")
 	case set && (v.flags.Changed("service") || v.flags.Changed("quantile")):
@@ -197,6 +204,7 @@ func (v *sweepVerb) predict(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	o.Budget = v.budget
 	v.parameters.Scenario = file
 	f, err := whatif.ForecastParameters(ctx, v.parameters, o, cmp.Or(v.cores, runtime.NumCPU()))
 	if errors.Is(err, scenario.ErrNoFile) {
