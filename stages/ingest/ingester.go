@@ -31,8 +31,6 @@ import (
 	"slices"
 	"strings"
 
-	duckdriver "github.com/marcboeker/go-duckdb/v2"
-
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/names"
@@ -44,7 +42,6 @@ import (
 // It is used by one goroutine at a time. The caller closes it.
 type Ingester struct {
 	duck
-	db        *sql.DB
 	o         Options
 	net       *topology.Network
 	book      *addressBook
@@ -52,8 +49,8 @@ type Ingester struct {
 	collector *connections.Collector // of the records of RegularFile
 }
 
-// NewIngester opens DuckDB and reads the hosts and labels tables. The files that it writes remain in o.TmpDir
-// after Close. Errors name the table and the row.
+// NewIngester reads the hosts and labels tables. The files that the Ingester writes remain in o.TmpDir after
+// Close. Errors name the table and the row. DuckDB is opened for the first rows that need it.
 func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingester, err error) {
 	in := &Ingester{o: o, net: n, book: newAddressBook(n, o.Domains)}
 	in.o.IdleNS = cmp.Or(o.IdleNS, DefaultIdleNS)
@@ -62,9 +59,7 @@ func NewIngester(ctx context.Context, n *topology.Network, o Options) (_ *Ingest
 		Network: n, Seed: o.Seed, GapSigma: in.o.GapSigma, IdleNS: in.o.IdleNS, TmpDir: o.TmpDir,
 		MemoryBytes: o.MemoryBytes,
 	})
-	if in.db, in.duck, err = connect(ctx, in.limits("duckdb")); err != nil {
-		return nil, err
-	}
+	in.duck.options = in.limits("duckdb")
 	if err = errors.Join(in.book.setOff(in.o.OffFabric), in.readBook(ctx)); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
@@ -111,82 +106,6 @@ func (in *Ingester) Traffic() map[string]string { return in.book.traffic }
 //go:embed macros.sql
 var macros string
 
-// table reads the given columns of a small table, CSV with a header or Parquet, as text, and calls each for
-// every row. A column may have one of several names. If a row has values under two of them, they must be
-// equal. Columns that the table does not have are empty. The first required columns must exist, and so must
-// one of the others. what is used in errors. The error lists the faults of all rows, up to tableFaults.
-func (in *Ingester) table(ctx context.Context, file, what string, want [][]string, required int,
-	each func(at string, row []string) error) error {
-	if _, err := Digest(ctx, what, file); err != nil {
-		return err
-	}
-	m := &Mapping{reads: "csv", needs: want[:required:required]}
-	if required < len(want) {
-		m.needs = append(m.needs, slices.Concat(want[required:]...))
-	}
-	var list []string
-	for _, names := range want {
-		var quoted []string
-		for _, name := range names {
-			m.columns = append(m.columns, mappingColumn{name: name})
-			quoted = append(quoted, duckdb.Ident(name))
-		}
-		list = append(list, "array_to_string(list_distinct(list_filter(["+strings.Join(quoted, ", ")+
-			"], x -> x <> '')), chr(1))")
-	}
-	var faults []string
-	src, err := in.stage(ctx, m, file, in.o.TmpDir)
-	if err == nil {
-		err = in.each(ctx, `SELECT "row", broken, [`+strings.Join(list, ", ")+"] FROM ("+src.relation+
-			`) ORDER BY "row"`, func(rows *sql.Rows) error {
-			var n int64
-			var broken string
-			var cells duckdriver.Composite[[]string]
-			if err := rows.Scan(&n, &broken, &cells); err != nil {
-				return err
-			}
-			at := fmt.Sprintf("row %d", n)
-			if err := tableRow(at, broken, cells.Get(), want, each); err != nil {
-				faults = append(faults, at+": "+err.Error())
-			}
-			return nil
-		})
-	}
-	if err == nil && faults != nil {
-		err = errors.New(strings.Join(faults[:min(len(faults), tableFaults)], "; "))
-		more := len(faults) - tableFaults
-		if more > 0 {
-			err = fmt.Errorf("%w; and %s more", err, topology.Count(more, "fault"))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", what, file, err)
-	}
-	if src.openEnd {
-		in.note("end", openEnd(what+" "+file), "")
-	}
-	return nil
-}
-
-// tableFaults is the maximum number of faults of a table that an error lists.
-const tableFaults = 20
-
-// tableRow calls each for a row of a table, unless the row is broken or has several values for one column.
-func tableRow(at, broken string, cells []string, want [][]string,
-	each func(at string, row []string) error) error {
-	if broken != "" {
-		return errors.New(broken)
-	}
-	for i, cell := range cells {
-		one, other, several := strings.Cut(cell, "\x01")
-		if several {
-			return fmt.Errorf("is both %q and %q, by columns that mean the same (%s): leave one out", one, other,
-				strings.Join(want[i], ", "))
-		}
-	}
-	return each(at, cells)
-}
-
 // A note is a remark about a file or table.
 type note struct{ Kind, File, Text string }
 
@@ -227,67 +146,7 @@ func openEnd(file string) string {
 // Close closes DuckDB. The files that were written are kept.
 func (in *Ingester) Close() error { return errors.Join(in.collector.Close(), in.closeDuckDB()) }
 
-func (in *Ingester) closeDuckDB() error { return errors.Join(in.conn.Close(), in.db.Close()) }
-
-// A duck is a connection to DuckDB, with its temporary tables.
-type duck struct{ conn *sql.Conn }
-
-// connect opens a database with the macros of mappings.
-func connect(ctx context.Context, o duckdb.Options) (_ *sql.DB, c duck, err error) {
-	db, err := duckdb.Open(ctx, o)
-	if err != nil {
-		return nil, c, err
-	}
-	if c.conn, err = db.Conn(ctx); err == nil {
-		err = c.exec(ctx, macros+scansRead)
-	}
-	if err != nil {
-		return nil, c, errors.Join(err, db.Close())
-	}
-	return db, c, nil
-}
-
-// scansRead makes scans of Parquet files read all rows before they are filtered. If a filter in a scan omits
-// rows, DuckDB 1.4 skips values of a column. It ends with an internal error ("dereference unique_ptr that is
-// NULL") if it has not decoded a page of the column's dictionary yet (github.com/duckdb/duckdb/issues/17928).
-const scansRead = "\nSET disabled_optimizers = 'filter_pushdown,join_filter_pushdown';"
-
-// exec runs a statement. It returns the first line of an error, or the error of the context.
-func (in duck) exec(ctx context.Context, query string) error {
-	_, err := in.conn.ExecContext(ctx, query)
-	return duckdb.FirstLine(duckdb.OrCause(ctx, err))
-}
-
-func (in duck) query(ctx context.Context, query string, to ...any) error {
-	err := in.conn.QueryRowContext(ctx, query).Scan(to...)
-	return duckdb.FirstLine(duckdb.OrCause(ctx, err))
-}
-
-func (in duck) each(ctx context.Context, query string, do func(rows *sql.Rows) error) error {
-	return duckdb.Each(ctx, in.conn, query, do)
-}
-
-// keep returns the SQL that writes the result of a query as a Parquet file, for another query.
-func keep(query, file string) string {
-	return "COPY (" + query + ") TO " + duckdb.Quote(file) + " (FORMAT parquet, COMPRESSION snappy)"
-}
-
 type flowColumn struct{ name, typ string }
-
-func (in duck) columns(ctx context.Context, query string) ([]flowColumn, error) {
-	rows, err := in.conn.QueryContext(ctx, query+" LIMIT 0")
-	if err != nil {
-		return nil, duckdb.FirstLine(err)
-	}
-	defer rows.Close()
-	types, err := rows.ColumnTypes()
-	if err := errors.Join(err, rows.Err()); err != nil {
-		return nil, duckdb.FirstLine(err)
-	}
-	return names.Of(types, func(t *sql.ColumnType) flowColumn {
-		return flowColumn{t.Name(), t.DatabaseTypeName()}
-	}), nil
-}
 
 // asText returns the SQL of a column as text, with whole numbers without a fraction and timestamps in the
 // form of RFC 3339, in UTC. It returns "" for other types. Bytes are text if they are UTF-8, because writers

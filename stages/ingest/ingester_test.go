@@ -267,13 +267,14 @@ func TestRowsOfTables(t *testing.T) {
 	want := [][]string{{"a", "b"}, {"c"}}
 	for i, c := range []struct {
 		broken string
-		cells  []string
+		cells  [][]string
 		fault  string
 	}{
-		{"", []string{"1", "2"}, ""}, {"broken line: x", []string{"1", "2"}, "broken line: x"},
-		{"", []string{"1\x012", "3"}, `is both "1" and "2", by columns that mean the same (a, b): leave one out`},
-		{"", []string{"", "1\x012\x013"},
-			`is both "1" and "2\x013", by columns that mean the same (c): leave one out`},
+		{"", [][]string{{"1"}, {"2"}}, ""}, {"broken line: x", nil, "broken line: x"},
+		{"", [][]string{{"1", "2"}, {"3"}},
+			`is both "1" and "2", by columns that mean the same (a, b): leave one out`},
+		{"", [][]string{{}, {"1", "2", "3"}},
+			`is both "1" and "2", by columns that mean the same (c): leave one out`},
 	} {
 		called := ""
 		err := tableRow("row 7", c.broken, c.cells, want, func(at string, row []string) error {

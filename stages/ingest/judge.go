@@ -88,11 +88,8 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 		}
 		return errors.Join(err, in.exec(context.WithoutCancel(ctx), "RESET preserve_insertion_order"))
 	}
-	db, c, err := connect(ctx, in.limits("mapping"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.conn.Close(), db.Close()) }()
+	c := duck{options: in.limits("mapping")}
+	defer func() { err = errors.Join(err, c.closeDuckDB()) }()
 	if err := c.readSource(ctx, src); err != nil {
 		return err
 	}
@@ -100,7 +97,7 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 	if err != nil {
 		return err
 	}
-	err = duckdb.Lock(ctx, db, src.file, duckdb.EscapeGlob(src.file), staged, duckdb.EscapeGlob(staged), out)
+	err = duckdb.Lock(ctx, c.db, src.file, duckdb.EscapeGlob(src.file), staged, duckdb.EscapeGlob(staged), out)
 	if err != nil {
 		return err
 	}
@@ -108,13 +105,13 @@ func (in *Ingester) runMapping(ctx context.Context, m *Mapping, src rowSource, o
 }
 
 // readSource creates view source, which mappings read: the staged rows that are not broken.
-func (in duck) readSource(ctx context.Context, src rowSource) error {
+func (in *duck) readSource(ctx context.Context, src rowSource) error {
 	return in.exec(ctx, "CREATE OR REPLACE TEMP VIEW source AS SELECT * EXCLUDE (raw, broken) FROM ("+
 		src.relation+") WHERE broken = ''; SET preserve_insertion_order=false")
 }
 
 // writeMapped writes what the mapping yields of view source to a Parquet file.
-func (in duck) writeMapped(ctx context.Context, m *Mapping, out string) error {
+func (in *duck) writeMapped(ctx context.Context, m *Mapping, out string) error {
 	have, err := in.mappingColumns(ctx, m)
 	if err != nil {
 		return err
@@ -183,7 +180,7 @@ func (m *Mapping) given(column flowColumn) string {
 }
 
 // mappingColumns returns the columns that the mapping yields, by name in lower case.
-func (in duck) mappingColumns(ctx context.Context, m *Mapping) (map[string]flowColumn, error) {
+func (in *duck) mappingColumns(ctx context.Context, m *Mapping) (map[string]flowColumn, error) {
 	if _, err := duckdb.InspectSelect(ctx, in.conn, m.query); err != nil {
 		return nil, err
 	}

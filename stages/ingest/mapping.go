@@ -387,10 +387,29 @@ func (m *Mapping) missing(has map[string]bool) (missing []string) {
 }
 
 // selectColumns returns the SQL of each of the mapping's columns, given those of a file. value returns the
-// SQL of the column at a place, and columns that the file lacks are NULL. Two columns of one meaning, and the
-// lack of one that the mapping needs, are errors.
+// SQL of the column at a place, and columns that the file lacks are NULL.
 func (m *Mapping) selectColumns(names []string, value func(at int) (string, error)) (list []string,
 	err error) {
+	places, err := m.placesIn(names)
+	if err != nil {
+		return nil, err
+	}
+	list = make([]string, len(places))
+	for i, at := range places {
+		list[i] = "CAST(NULL AS VARCHAR)"
+		if at < 0 {
+			continue
+		}
+		if list[i], err = value(at); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// placesIn returns where each of the mapping's columns is among those of a file; -1: the file lacks it. Two
+// columns of one meaning, and the lack of one that the mapping needs, are errors.
+func (m *Mapping) placesIn(names []string) (places []int, err error) {
 	of := map[string]int{}
 	has := map[string]bool{}
 	for i, name := range names {
@@ -420,16 +439,15 @@ func (m *Mapping) selectColumns(names []string, value func(at int) (string, erro
 			"--show-mapping %s and give --mapping FILE.sql", strings.Join(missing, ", "), strings.Join(names, ", "),
 			instead, m.Name)
 	}
-	list = make([]string, len(m.columns))
+	places = make([]int, len(m.columns))
 	for i, c := range m.columns {
-		list[i] = "CAST(NULL AS VARCHAR)"
-		if at, ok := of[c.name]; ok {
-			if list[i], err = value(at); err != nil {
-				return nil, err
-			}
+		at, has := of[c.name]
+		if !has {
+			at = -1
 		}
+		places[i] = at
 	}
-	return list, nil
+	return places, nil
 }
 
 // jsonRelation returns the SQL that reads the columns of staged JSON objects. All paths are read in one pass.

@@ -287,7 +287,7 @@ func (p *placing) times(columns []timeColumn) (placed []placedTime) {
 // layoutOf returns the places of the values in rows with a header. It reports false if no row with this
 // header is regular, because it lacks a value or has a column that needs the SQL.
 func (f *regularFormat) layoutOf(m *Mapping, header []string) (l regularLayout, ok bool) {
-	_, err := m.selectColumns(header, func(int) (string, error) { return "", nil })
+	_, err := m.placesIn(header)
 	if err != nil {
 		return l, false
 	}

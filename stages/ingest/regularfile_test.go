@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"parsimon/pipeline/lake/parquet"
 	"parsimon/stages/topology/topologytest"
 )
 
@@ -382,6 +385,48 @@ func TestSamplesOfRegularRows(t *testing.T) {
 	if len(records.rows) != 1 || !strings.Contains(records.rows[0], " size_bytes=900 ") ||
 		!strings.Contains(records.rows[0], " samples=(null) packets=1 ") {
 		t.Errorf("%q", records.rows)
+	}
+}
+
+// A row is not regular if only one of its ends may be several nodes, or is too long to be remembered. Without
+// this, it would be judged by an end that is unknown.
+func TestRowsWithOneUnclearEnd(t *testing.T) {
+	const header = "src,dst,size_bytes,start_ns"
+	r, _, _ := regularOf(t, "csv", Options{})
+	long := strings.Repeat("x", maxAddressBytes+1)
+	for _, row := range []string{long + ",1,9,5", "0," + long + ",9,5"} {
+		if !r.read(t, header, row) || r.parse(&r.record) {
+			t.Errorf("%.10s... is regular", row)
+		}
+	}
+	if !r.read(t, header, "0,1,9,5") || !r.parse(&r.record) {
+		t.Error("a row with clear ends is not regular")
+	}
+}
+
+// Files of regular rows, and tables of text, are read without DuckDB. A row that is not regular opens it.
+// Without this, DuckDB takes longer to start than a short file to read.
+func TestRegularFilesNeedNoDuckDB(t *testing.T) {
+	const header = "src,dst,size_bytes,start_ns\n"
+	dir := t.TempDir()
+	hosts := filepath.Join(dir, "hosts.csv")
+	if err := os.WriteFile(hosts, []byte("address,node\n10.0.0.1,0\n10.0.0.2,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := NewIngester(t.Context(), topologytest.SmallNetwork(t), Options{
+		Hosts: hosts, TmpDir: dir, MemoryBytes: 128 << 20, Files: Files{Open: parquet.OpenFile},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	for i, more := range []string{"", "10.0.0.2,10.0.0.1,+9,5\n"} {
+		m, file := writeLog(t, "csv", header+"10.0.0.1,10.0.0.2,9,5\n"+more)
+		out := FileTables{&rowsSink{}, &rowsSink{}}
+		_, regular, err := in.RegularFile(t.Context(), m, file, int32(i), out)
+		if !regular || err != nil || (in.conn != nil) != (more != "") {
+			t.Errorf("rows %q: regular %v, DuckDB %v, %v", more, regular, in.conn, err)
+		}
 	}
 }
 

@@ -210,8 +210,15 @@ const (
 	batchBytes  = 4 << 20
 )
 
+// A lineSink takes lines. Flush ends a row group.
+type lineSink interface {
+	Write(rows []textLine) (int, error)
+	Flush() error
+	Close() error
+}
+
 type lineWriter struct {
-	w       *parquet.GenericWriter[textLine]
+	w       lineSink
 	rows    []textLine
 	n       int64 // all rows
 	staged  int64 // rows that were added
