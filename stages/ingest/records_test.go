@@ -154,11 +154,11 @@ func TestRemarksOfRegularFiles(t *testing.T) {
 	} {
 		r, _, _ := regularOf(t, "nfdump", Options{})
 		for n := range c.all {
-			hash := rowHash{uint64(n), c.bytes}
+			hash := uint64(n)
 			if n < 2*c.again {
-				hash.hash = uint64(n / 2)
+				hash /= 2
 			}
-			if err := r.hashes.Add(hash); err != nil {
+			if err := r.hashes.Add(newRowHash(hash, c.bytes)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -158,23 +158,27 @@ type regularTimes struct {
 	quarters map[int64]int64
 }
 
-// A rowHash is the hash of a row's text, with the bytes of its record.
+// A rowHash is the hash of a row's text, in two parts, with the bytes of its record. It takes 12 bytes.
 type rowHash struct {
-	hash  uint64
-	bytes int64
+	high, low uint32
+	bytes     float32
+}
+
+func newRowHash(hash uint64, bytes int64) rowHash {
+	return rowHash{uint32(hash >> 32), uint32(hash), float32(bytes)}
 }
 
 var byHash = extsort.Order[rowHash]{
-	Key:     func(r *rowHash) uint64 { return r.hash },
+	Key:     func(r *rowHash) uint64 { return uint64(r.high)<<32 | uint64(r.low) },
 	Compare: func(*rowHash, *rowHash) int { return 0 },
-	Hashed:  true,
+	High:    math.MaxUint64,
 }
 
 func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regularRows {
 	r := &regularRows{
 		Ingester: in, m: m, format: regularFormats[m.Name], source: n,
 		addresses: map[string]*regularAddress{},
-		hashes:    extsort.New(in.o.TmpDir, in.o.MemoryBytes/8, byHash),
+		hashes:    extsort.New(&in.collector.Memory, in.o.TmpDir, in.o.MemoryBytes/8, byHash),
 		out:       regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},
 	}
 	if m.Records {
@@ -521,7 +525,7 @@ func (r *regularRows) note(v *regularRecord, line []byte) error {
 	if !r.m.Records || v.rate > 1 || v.sampled {
 		return nil
 	}
-	return r.hashes.Add(rowHash{xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes})
+	return r.hashes.Add(newRowHash(xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes))
 }
 
 // maxQuarters is the number of different distances between end and reception that are counted.
@@ -604,7 +608,7 @@ func (r *regularRows) repeats(ctx context.Context) (again int64, bytes float64, 
 	var last rowHash
 	first := true
 	err = r.hashes.Drain(ctx, func(h *rowHash) error {
-		if !first && h.hash == last.hash {
+		if !first && h.high == last.high && h.low == last.low {
 			again++
 			bytes += float64(h.bytes)
 		}

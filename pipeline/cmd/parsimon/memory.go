@@ -107,7 +107,7 @@ const (
 	// On an estimate of 200,000 flows, this takes 4% less processor time than Go's default of 100.
 	growthOfEstimates = 200
 	// Most of the memory of ingest are rows that are sorted. They have no pointers, so a collection is cheap.
-	growthOfIngest = 50
+	growthOfIngest = 25
 )
 
 // limitHeap limits Go's heap to 90% of the given number of bytes, until undo is called. The rest is for

@@ -2,6 +2,7 @@ package connections
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -14,7 +15,8 @@ import (
 // closes it.
 type Collector struct {
 	Settings
-	texts struct{ observers, labels *texts }
+	Memory extsort.Memory // of the rows that are sorted
+	texts  struct{ observers, labels *texts }
 
 	mu       sync.Mutex // of all fields below until Merge
 	records  *extsort.Sorter[storedRecord]
@@ -28,8 +30,8 @@ func NewCollector(s Settings) *Collector {
 	c := &Collector{Settings: s}
 	c.texts.observers = newTexts()
 	c.texts.labels = newTexts()
-	c.records = extsort.New(s.TmpDir, s.MemoryBytes/4, extsort.Order[storedRecord]{
-		Key: (*storedRecord).hash, Compare: c.compareRecords, Hashed: true,
+	c.records = extsort.New(&c.Memory, s.TmpDir, s.MemoryBytes/4, extsort.Order[storedRecord]{
+		Key: (*storedRecord).hash, Compare: c.compareRecords, High: math.MaxUint64,
 	})
 	return c
 }
@@ -115,6 +117,8 @@ func (r *Reading) Keep() {
 // recordSums are the values that depend on all records.
 type recordSums struct {
 	records   int64
+	firstNS   int64             // start
+	lastNS    int64             // start
 	durations map[int64]uint128 // bytes of records by duration in s
 	exporters map[int32]bool    // observers with samples at a known rate
 	samplers  map[int32]bool    // observers with samples at an unknown rate
@@ -123,12 +127,17 @@ type recordSums struct {
 }
 
 func newRecordSums() recordSums {
-	return recordSums{durations: map[int64]uint128{}, exporters: map[int32]bool{}, samplers: map[int32]bool{}}
+	return recordSums{
+		firstNS: math.MaxInt64, durations: map[int64]uint128{}, exporters: map[int32]bool{},
+		samplers: map[int32]bool{},
+	}
 }
 
 // add adds a record.
 func (n *recordSums) add(r *record) {
 	n.records++
+	n.firstNS = min(n.firstNS, r.startNS)
+	n.lastNS = max(n.lastNS, r.startNS)
 	second := (r.endNS - r.startNS) / 1e9
 	if second != n.second {
 		n.flushDuration()
@@ -144,6 +153,11 @@ func (n *recordSums) add(r *record) {
 	}
 }
 
+// starts returns the range of the starts of records.
+func (n *recordSums) starts() (first, last uint64) {
+	return uint64(n.firstNS), uint64(max(n.firstNS, n.lastNS))
+}
+
 // flushDuration adds the bytes of the last records to durations.
 func (n *recordSums) flushDuration() {
 	if n.bytes != (uint128{}) {
@@ -156,6 +170,8 @@ func (n *recordSums) flushDuration() {
 func (n *recordSums) addAll(o *recordSums) {
 	o.flushDuration()
 	n.records += o.records
+	n.firstNS = min(n.firstNS, o.firstNS)
+	n.lastNS = max(n.lastNS, o.lastNS)
 	for second, bytes := range o.durations {
 		n.durations[second] = n.durations[second].plus(bytes)
 	}

@@ -49,11 +49,14 @@ type merging struct {
 func (c *Collector) Merge(ctx context.Context, sources []Source, flows, intervals schema.Sink) (_ Result,
 	err error) {
 	m := newMerging(c)
-	logged := extsort.New(c.TmpDir, c.MemoryBytes/4, byLoggedStart)
-	defer func() { err = errors.Join(err, c.records.Close(), logged.Close(), m.spans.Close()) }()
 	if err := m.read(ctx, sources); err != nil {
-		return m.result, err
+		return m.result, errors.Join(err, c.records.Close())
 	}
+	byStart := byLoggedStart.Within(m.sums.starts())
+	logged := extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/4, byStart)
+	byFlow := spansByFlow.Within(0, uint64(m.result.Records))
+	m.spans = extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/8, byFlow)
+	defer func() { err = errors.Join(err, c.records.Close(), logged.Close(), m.spans.Close()) }()
 	err = m.eachFlow(ctx, func(f *flow, records []record) error {
 		f.number = logged.Len()
 		m.noteSamples(f)
@@ -76,7 +79,6 @@ func newMerging(c *Collector) *merging {
 		Collector: c,
 		sums:      newRecordSums(),
 		result:    Result{Shared: map[[2]int32]int64{}},
-		spans:     extsort.New(c.TmpDir, c.MemoryBytes/8, spansByFlow),
 		draw:      startDraw{c.Seed, workload.NewLogNormal(1, c.GapSigma)},
 		choice:    choice{leastHandoverNS: leastHandoverNS},
 	}

@@ -86,7 +86,8 @@ type drawing struct {
 // flows are sorted at a time.
 func (m *merging) drawStarts(ctx context.Context, logged *extsort.Sorter[flow],
 	do func(f *flow) error) (err error) {
-	d := &drawing{startDraw: &m.draw, started: extsort.New(m.TmpDir, m.MemoryBytes/8, byStart)}
+	d := &drawing{startDraw: &m.draw}
+	d.started = extsort.New(&m.Memory, m.TmpDir, m.MemoryBytes/8, byStart)
 	defer func() { err = errors.Join(err, d.started.Close()) }()
 	err = logged.Drain(ctx, func(f *flow) error {
 		if !d.belongs(f) {
@@ -154,7 +155,8 @@ func (d *drawing) flush() error {
 // write draws the starts, and writes both tables.
 func (m *merging) write(ctx context.Context, logged *extsort.Sorter[flow],
 	flows, intervals schema.Sink) (err error) {
-	ids := extsort.New(m.TmpDir, m.MemoryBytes/8, idsByFlow)
+	byFlow := idsByFlow.Within(0, uint64(logged.Len()))
+	ids := extsort.New(&m.Memory, m.TmpDir, m.MemoryBytes/8, byFlow)
 	defer func() { err = errors.Join(err, ids.Close()) }()
 	out := &flowWriter{merging: m, counts: map[[2]int32]*Label{}}
 	out.rows = NewRowWriter(batchRows, func(rows []flowRow) error { return flowTable.Write(flows, rows) })
@@ -322,7 +324,8 @@ func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID
 	if out == nil {
 		return nil
 	}
-	sorted := extsort.New(m.TmpDir, m.MemoryBytes/4, spansByStart)
+	byTime := spansByStart.Within(m.sums.starts())
+	sorted := extsort.New(&m.Memory, m.TmpDir, m.MemoryBytes/4, byTime)
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	next := ids.Pull(ctx)
 	of := &flowID{number: -1}

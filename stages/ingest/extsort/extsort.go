@@ -6,8 +6,8 @@
 //
 // Rows are structs of fixed size. They have no pointers, so a run is a copy of their memory. Only the process
 // that wrote the file reads it. Rows in memory are not moved: their keys are sorted together with their
-// places. If keys are hashes, rows are stored in parts by the highest bits of the hash, and the rows of a
-// part fit into the caches of a processor.
+// places. If the range of the keys is known, rows are stored in parts of it, and the rows of a part fit into
+// the caches of a processor.
 package extsort
 
 import (
@@ -27,41 +27,51 @@ import (
 type Order[T any] struct {
 	Key     func(row *T) uint64
 	Compare func(a, b *T) int
-	Hashed  bool // keys are hashes, which use all 64 bits
+	// Low and High are the range of most keys, which are spread over it. Both are 0 if it is unknown. For
+	// hashes, High is the largest number.
+	Low, High uint64
 	// Second is a key of rows with equal keys, in the order of Compare. Nil: there is none. It makes sorts with
 	// many equal keys faster.
 	Second func(row *T) uint64
 }
 
+// Within returns the order of rows whose keys are spread over a range.
+func (o Order[T]) Within(low, high uint64) Order[T] {
+	o.Low = low
+	o.High = high
+	return o
+}
+
 // A Sorter collects rows and returns them in order. It is used by one goroutine at a time. The caller closes
 // it.
 type Sorter[T any] struct {
-	order Order[T]
-	dir   string
-	limit int       // rows in memory
-	parts []part[T] // of the rows in memory, in the order of keys
-	held  int       // rows in memory now
-	added [1]T      // the last row of Add
-	free  [][]T     // whole blocks without rows, for any part
-	err   error     // of a run that was not written: rows are lost
-	by    sorting[T]
-	file  *os.File
-	runs  []run
-	n     int64
+	order  Order[T]
+	memory *Memory
+	dir    string
+	limit  int       // rows in memory
+	parts  []part[T] // of the rows in memory, in the order of keys
+	shift  int       // of a key, for the number of its part
+	held   int       // rows in memory now
+	added  [1]T      // the last row of Add
+	err    error     // of a run that was not written: rows are lost
+	by     sorting[T]
+	file   *os.File
+	runs   []run
+	n      int64
 }
 
 // A part of the rows in memory.
 type part[T any] struct {
-	blocks    [][]T // of 1<<blockBits rows, except for the last one
-	blockBits int
-	held      int
-	places    []place // of the rows, sorted; if there are fewer places than rows, rows were added since
+	blocks [][]T // of Memory, but the only block of few rows; full, except for the last one
+	held   int
+	places []place // of the rows, sorted; if there are fewer places than rows, rows were added since
 }
 
 // A place is a key of a row and where the row is in its part.
 type place struct {
-	key uint64
-	at  uint32
+	key   uint64
+	block uint32
+	row   uint32 // in the block
 }
 
 // A run is a sorted part of the file, in rows.
@@ -70,29 +80,27 @@ type run struct{ from, to int64 }
 // leastRows is the minimum number of rows that a Sorter holds.
 const leastRows = 1024
 
-// hashBits is the number of bits of a hash that determine its part.
-const hashBits = 8
+// partBits is the number of bits of a key that determine its part.
+const partBits = 8
 
-// New returns a Sorter that holds about memoryBytes of rows and writes others to a file in dir. It panics if
-// rows have pointers.
-func New[T any](dir string, memoryBytes int64, order Order[T]) *Sorter[T] {
-	if hasPointers(reflect.TypeFor[T]()) {
-		panic(fmt.Sprintf("extsort: %T has pointers", *new(T)))
+// New returns a Sorter that holds about memoryBytes of rows in blocks of m, and writes others to a file in
+// dir. It panics if rows have pointers or are too long.
+func New[T any](m *Memory, dir string, memoryBytes int64, order Order[T]) *Sorter[T] {
+	if hasPointers(reflect.TypeFor[T]()) || rowsOfBlock[T]() <= fewRows {
+		panic(fmt.Sprintf("extsort: %T has pointers or is too long", *new(T)))
 	}
-	rowBytes := int64(unsafe.Sizeof(*new(T)) + unsafe.Sizeof(place{}))
+	rowBytes := int64(unsafe.Sizeof(*new(T)))
+	width := order.High - order.Low
+	shift := max(partBits, bits.Len64(width)) - partBits
+	parts := 1 + int(width>>shift)
+	if parts == 1 {
+		rowBytes += int64(unsafe.Sizeof(place{})) // of several parts, few have places at a time
+	}
 	limit := min(max(leastRows, memoryBytes/rowBytes), 1<<31)
-	s := &Sorter[T]{order: order, dir: dir, limit: int(limit)}
+	s := &Sorter[T]{
+		order: order, memory: m, dir: dir, limit: int(limit), shift: shift, parts: make([]part[T], parts),
+	}
 	s.by.order = &s.order
-	parts := 1
-	blockBits := 13
-	if order.Hashed {
-		parts = 1 << hashBits
-		blockBits = 8
-	}
-	s.parts = make([]part[T], parts)
-	for i := range s.parts {
-		s.parts[i].blockBits = blockBits
-	}
 	return s
 }
 
@@ -106,7 +114,7 @@ func hasPointers(t reflect.Type) bool {
 		}
 		return false
 	case reflect.Bool, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16,
-		reflect.Uint32, reflect.Uint64, reflect.Float64:
+		reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
 		return false
 	}
 	return true
@@ -130,14 +138,15 @@ func (s *Sorter[T]) AddAll(rows []T) error {
 			}
 		}
 		p := &s.parts[0]
-		if s.order.Hashed {
-			p = &s.parts[s.order.Key(&rows[i])>>(64-hashBits)]
+		if len(s.parts) > 1 {
+			key := min(max(s.order.Key(&rows[i]), s.order.Low), s.order.High)
+			p = &s.parts[(key-s.order.Low)>>s.shift]
 		}
-		block := p.held >> p.blockBits
-		if block == len(p.blocks) {
-			p.blocks = append(p.blocks, s.newBlock(p))
+		last := len(p.blocks) - 1
+		if last < 0 || len(p.blocks[last]) == cap(p.blocks[last]) {
+			last = s.extend(p)
 		}
-		p.blocks[block] = append(p.blocks[block], rows[i])
+		p.blocks[last] = append(p.blocks[last], rows[i])
 		p.held++
 		s.held++
 		s.n++
@@ -145,41 +154,45 @@ func (s *Sorter[T]) AddAll(rows []T) error {
 	return nil
 }
 
-// newBlock returns the next block of a part. Only the first block is copied when it grows.
-func (s *Sorter[T]) newBlock(p *part[T]) []T {
-	last := len(s.free) - 1
+// fewRows is the number of rows of a part that has no block of the Memory yet.
+const fewRows = 16
+
+// extend makes room for rows in the last block of a part, and returns the number of this block.
+func (s *Sorter[T]) extend(p *part[T]) (last int) {
 	switch {
-	case last >= 0:
-		block := s.free[last]
-		s.free = s.free[:last]
-		return block
 	case len(p.blocks) == 0:
-		return nil
+		p.blocks = append(p.blocks, make([]T, 0, fewRows))
+	case p.held == fewRows:
+		p.blocks[0] = append(takeBlock[T](s.memory), p.blocks[0]...)
+	default:
+		p.blocks = append(p.blocks, takeBlock[T](s.memory))
 	}
-	return make([]T, 0, 1<<p.blockBits)
+	return len(p.blocks) - 1
 }
 
 // row returns a row.
-func (p *part[T]) row(at uint32) *T { return &p.blocks[at>>p.blockBits][at&(1<<p.blockBits-1)] }
+func (p *part[T]) row(at *place) *T { return &p.blocks[at.block][at.row] }
 
 // sort sorts the places of the rows.
 func (p *part[T]) sort(by *sorting[T]) {
 	if len(p.places) == p.held {
 		return
 	}
-	p.places = slices.Grow(p.places[:0], p.held)[:p.held]
-	for i := range p.places {
-		p.places[i] = place{by.order.Key(p.row(uint32(i))), uint32(i)}
+	p.places = slices.Grow(p.places[:0], p.held)
+	for i, block := range p.blocks {
+		for j := range block {
+			p.places = append(p.places, place{by.order.Key(&block[j]), uint32(i), uint32(j)})
+		}
 	}
 	by.part = p
 	by.sort(p.places, firstKeys, 0)
 }
 
-// reset removes the rows of a part. Other parts may use its whole blocks.
+// reset removes the rows of a part.
 func (s *Sorter[T]) reset(p *part[T]) {
-	for _, block := range p.blocks {
-		if cap(block) == 1<<p.blockBits {
-			s.free = append(s.free, block[:0])
+	if p.held > fewRows {
+		for _, block := range p.blocks {
+			freeBlock(s.memory, block)
 		}
 	}
 	p.blocks = nil
@@ -216,7 +229,7 @@ func (by *sorting[T]) less(a, b *place) bool {
 	if a.key != b.key {
 		return a.key < b.key
 	}
-	return by.order.Compare(by.part.row(a.at), by.part.row(b.at)) < 0
+	return by.order.Compare(by.part.row(a), by.part.row(b)) < 0
 }
 
 // compare compares two places.
@@ -224,7 +237,7 @@ func (by *sorting[T]) compare(a, b place) int {
 	if a.key != b.key {
 		return cmp.Compare(a.key, b.key)
 	}
-	return by.order.Compare(by.part.row(a.at), by.part.row(b.at))
+	return by.order.Compare(by.part.row(&a), by.part.row(&b))
 }
 
 // sort sorts places. Many places are first divided, in place, into ranges of their keys ("American flag
@@ -249,7 +262,7 @@ func (by *sorting[T]) sort(places []place, keys whichKeys, depth int) {
 	}
 	if lo == hi {
 		for i := range places {
-			places[i].key = by.order.Second(by.part.row(places[i].at))
+			places[i].key = by.order.Second(by.part.row(&places[i]))
 		}
 		by.sort(places, secondKeys, depth)
 		return
@@ -347,14 +360,14 @@ func (s *Sorter[T]) writeRun() (err error) {
 		p.places = places[:0]
 		p.sort(&s.by)
 		places = p.places
-		for _, place := range p.places {
+		for i := range p.places {
 			if len(buffer) == cap(buffer) {
 				if _, err := s.file.Write(bytesOf(buffer)); err != nil {
 					return err
 				}
 				buffer = buffer[:0]
 			}
-			buffer = append(buffer, *p.row(place.at))
+			buffer = append(buffer, *p.row(&p.places[i]))
 		}
 		s.reset(p)
 	}
@@ -461,7 +474,7 @@ func (d *draining[T]) next() (*T, error) {
 		d.now = p
 		d.left = p.places
 	}
-	row := d.now.row(d.left[0].at)
+	row := d.now.row(&d.left[0])
 	d.left = d.left[1:]
 	return row, nil
 }
@@ -475,7 +488,7 @@ func (d *draining[T]) releasePart() {
 	case d.memory <- d.now.places[:0]:
 	default:
 	}
-	d.release(d.now)
+	d.reset(d.now)
 	d.now = nil
 }
 
@@ -483,16 +496,6 @@ func (d *draining[T]) releasePart() {
 func (d *draining[T]) stop() {
 	close(d.stopped)
 	<-d.ended
-}
-
-// release removes the rows of a part. The Sorter keeps the memory of at most one block.
-func (s *Sorter[T]) release(p *part[T]) {
-	if len(s.free) == 0 && len(p.blocks) > 0 {
-		s.free = append(s.free, p.blocks[0][:0])
-	}
-	p.blocks = nil
-	p.places = nil
-	p.held = 0
 }
 
 // each calls do with each row that next returns.
@@ -542,17 +545,21 @@ func checked[T any](ctx context.Context, pull func() (*T, error)) (next func() (
 // pullParts returns a function that returns the rows in memory one by one.
 func (s *Sorter[T]) pullParts() (next func() (*T, error)) {
 	part := -1
-	var left []place
+	var places, left []place // memory of the places of a part, and those whose rows are left
 	return func() (*T, error) {
 		for len(left) == 0 {
 			part++
 			if part >= len(s.parts) {
 				return nil, io.EOF
 			}
-			s.parts[part].sort(&s.by)
-			left = s.parts[part].places
+			p := &s.parts[part]
+			p.places = places[:0]
+			p.sort(&s.by)
+			places = p.places
+			p.places = nil
+			left = places
 		}
-		row := s.parts[part].row(left[0].at)
+		row := s.parts[part].row(&left[0])
 		left = left[1:]
 		return row, nil
 	}
@@ -585,7 +592,6 @@ func (s *Sorter[T]) mergeRuns() (*merge[T], error) {
 		if err := s.spill(); err != nil {
 			return nil, err
 		}
-		s.free = nil
 	}
 	m := &merge[T]{order: &s.order}
 	for _, r := range s.runs {
@@ -603,8 +609,9 @@ func (s *Sorter[T]) mergeRuns() (*merge[T], error) {
 
 // Close removes the rows and the file.
 func (s *Sorter[T]) Close() error {
-	clear(s.parts)
-	s.free = nil
+	for i := range s.parts {
+		s.reset(&s.parts[i])
+	}
 	s.held = 0
 	s.runs = nil
 	if s.file == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ var byBoth = Order[pair]{
 func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 1024, 1025, 10_000} {
 		dir := t.TempDir()
-		s := New(dir, 1, byBoth) // 1024 rows in memory
+		s := New(&Memory{}, dir, 1, byBoth) // 1024 rows in memory
 		random := rng.New(uint64(n), rng.Start)
 		var want []pair
 		for range n {
@@ -80,21 +81,36 @@ func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 func TestRowsInMemory(t *testing.T) {
 	for memory, want := range map[int64]int{0: 1024, 32 * 1024: 1024, 32 * 1025: 1025, 1 << 20: 1 << 15,
 		1 << 62: 1 << 31} {
-		s := New(t.TempDir(), memory, byBoth)
+		s := New(&Memory{}, t.TempDir(), memory, byBoth)
 		if s.limit != want {
 			t.Errorf("%d bytes of memory hold %d rows, want %d", memory, s.limit, want)
 		}
 	}
+	s := New(&Memory{}, t.TempDir(), 1<<20, hashed)
+	if s.limit != 1<<16 {
+		t.Errorf("parts of 1 MiB hold %d rows of 16 bytes: few of them have places at a time", s.limit)
+	}
 }
 
-// A row with a pointer would be invalid when it is read back.
-func TestSorterRefusesPointers(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("rows with a string are accepted")
-		}
-	}()
-	New(t.TempDir(), 1, Order[struct{ name string }]{})
+type (
+	eight struct{ A, B, C, D, E, F, G, H int64 }
+	many  struct{ A, B, C, D, E, F, G, H eight }
+)
+
+// A row with a pointer would be invalid when it is read back. Long rows would not fit in a block.
+func TestSorterRefusesRows(t *testing.T) {
+	refuses := func(what string, create func()) {
+		defer func() {
+			if recover() == nil {
+				t.Error(what + " are accepted")
+			}
+		}()
+		create()
+	}
+	refuses("rows with a string", func() {
+		New(&Memory{}, t.TempDir(), 1, Order[struct{ name string }]{})
+	})
+	refuses("long rows", func() { New(&Memory{}, t.TempDir(), 1, Order[struct{ A, B many }]{}) })
 }
 
 // Keys of any distribution are sorted, also those of many rows in memory: few keys, all 64 bits, the largest
@@ -111,6 +127,9 @@ func TestSorterSortsKeysOfAnyDistribution(t *testing.T) {
 		checkOrder(t, name, byBoth, 1<<20, key)
 		checkOrder(t, name+", in parts", hashed, 1<<20, key)
 		checkOrder(t, name+", in parts and runs", hashed, 100<<10, key)
+		some := byBoth.Within(1769817600e9+100e9, 1769817600e9+3000e9)
+		checkOrder(t, name+", in parts of some keys", some, 1<<20, key)
+		checkOrder(t, name+", in a part for each key", byBoth.Within(1, 2), 1<<20, key)
 		checkOrder(t, name+", by two keys", bySecond, 1<<20, key)
 		checkOrder(t, name+", in long runs", byBoth, 1<<18, key)
 	}
@@ -118,7 +137,7 @@ func TestSorterSortsKeysOfAnyDistribution(t *testing.T) {
 
 // hashed and bySecond give the order of byBoth.
 var (
-	hashed   = Order[pair]{Key: byBoth.Key, Compare: byBoth.Compare, Hashed: true}
+	hashed   = Order[pair]{Key: byBoth.Key, Compare: byBoth.Compare, High: math.MaxUint64}
 	bySecond = Order[pair]{
 		Key: byBoth.Key, Compare: byBoth.Compare, Second: func(p *pair) uint64 { return uint64(p.value) / 8 },
 	}
@@ -127,7 +146,7 @@ var (
 // checkOrder sorts rows with random keys.
 func checkOrder(t *testing.T, name string, order Order[pair], memory int64, key func(s *rng.Stream) uint64) {
 	t.Helper()
-	s := New(t.TempDir(), memory, order)
+	s := New(&Memory{}, t.TempDir(), memory, order)
 	random := rng.New(1, rng.Start)
 	const n = 30_000
 	for i := range n {
@@ -157,7 +176,7 @@ func checkOrder(t *testing.T, name string, order Order[pair], memory int64, key 
 // in random order. Without this, each part would keep the memory of a whole run.
 func TestPartsShareTheirMemory(t *testing.T) {
 	const memory = 4 << 20
-	s := New(t.TempDir(), memory, hashed)
+	s := New(&Memory{}, t.TempDir(), memory, hashed)
 	random := rng.New(1, rng.Start)
 	for range 20 {
 		key := random.Uint64()
@@ -174,9 +193,7 @@ func TestPartsShareTheirMemory(t *testing.T) {
 			held += 16 * cap(block)
 		}
 	}
-	for _, block := range s.free {
-		held += 16 * cap(block)
-	}
+	held += blockBytes * len(s.memory.free)
 	if held > 2*memory {
 		t.Errorf("the rows take %d bytes, the limit is %d", held, memory)
 	}
@@ -189,7 +206,7 @@ func TestPartsShareTheirMemory(t *testing.T) {
 // of the run and not notice it.
 func TestSorterStaysFailed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing")
-	s := New(dir, 1, byBoth)
+	s := New(&Memory{}, dir, 1, byBoth)
 	var failed error
 	for i := range leastRows + 1 {
 		failed = s.Add(pair{uint64(i), 0})
@@ -225,7 +242,7 @@ func fill(t *testing.T, s *Sorter[pair], n int) {
 // early. Without the end, a merge of two tables would read a row that does not exist.
 func TestPull(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 3000} {
-		s := New(t.TempDir(), 1, byBoth)
+		s := New(&Memory{}, t.TempDir(), 1, byBoth)
 		fill(t, s, n)
 		for _, wanted := range []int{n / 2, n, n} {
 			next := s.Pull(t.Context())
@@ -253,7 +270,7 @@ func TestPull(t *testing.T) {
 
 // The error of a sort that failed is returned by Pull, and is not the end of the rows.
 func TestPullReturnsErrors(t *testing.T) {
-	s := New(t.TempDir(), 1, byBoth)
+	s := New(&Memory{}, t.TempDir(), 1, byBoth)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	next := s.Pull(ctx)
@@ -266,7 +283,7 @@ func TestPullReturnsErrors(t *testing.T) {
 // A long loop ends soon after the context was canceled, and has all rows if it was not.
 func TestEachLooksAtTheContext(t *testing.T) {
 	for name, memory := range map[string]int64{"in memory": 1 << 24, "in runs": 1 << 20} {
-		s := New(t.TempDir(), memory, byBoth)
+		s := New(&Memory{}, t.TempDir(), memory, byBoth)
 		fill(t, s, 70_000)
 		ctx, cancel := context.WithCancel(t.Context())
 		rows := 0
@@ -291,12 +308,14 @@ func TestEachLooksAtTheContext(t *testing.T) {
 	}
 }
 
-// Drain returns the rows of Each and removes them: the sorter is then as good as new, and keeps the memory of
-// one block. Without this, a merge would count rows twice, or hold the memory of all rows until its end.
+// Drain returns the rows of Each and removes them: the sorter is then as good as new, and has no block.
+// Without this, a merge would count rows twice, or hold the memory of all rows until its end.
 func TestDrainRemovesRows(t *testing.T) {
 	for name, s := range map[string]*Sorter[pair]{
-		"one part": New(t.TempDir(), 1<<20, byBoth), "parts": New(t.TempDir(), 1<<20, hashed),
-		"runs": New(t.TempDir(), 1, byBoth), "runs of parts": New(t.TempDir(), 1, hashed),
+		"one part":      New(&Memory{}, t.TempDir(), 1<<20, byBoth),
+		"parts":         New(&Memory{}, t.TempDir(), 1<<20, hashed),
+		"runs":          New(&Memory{}, t.TempDir(), 1, byBoth),
+		"runs of parts": New(&Memory{}, t.TempDir(), 1, hashed),
 	} {
 		for _, n := range []int{20_000, 0, 1, 3000} {
 			checkDrain(t, name, s, n)
@@ -332,11 +351,11 @@ func checkDrain(t *testing.T, name string, s *Sorter[pair], n int) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%s: %d rows of %d are drained, or not in order: %v", name, len(got), n, err)
 	}
-	held := len(s.free)
+	held := 0
 	for _, p := range s.parts {
 		held += len(p.blocks) + len(p.places)
 	}
-	if s.Len() != 0 || held > 1 {
+	if s.Len() != 0 || held > 0 {
 		t.Errorf("%s: after %d rows were drained, %d remain and %d blocks", name, n, s.Len(), held)
 	}
 }
@@ -346,7 +365,7 @@ func checkDrain(t *testing.T, name string, s *Sorter[pair], n int) {
 func TestDrainStops(t *testing.T) {
 	stop := errors.New("stop")
 	for name, s := range map[string]*Sorter[pair]{
-		"parts": New(t.TempDir(), 1<<20, hashed), "runs": New(t.TempDir(), 1, hashed),
+		"parts": New(&Memory{}, t.TempDir(), 1<<20, hashed), "runs": New(&Memory{}, t.TempDir(), 1, hashed),
 	} {
 		random := rng.New(1, rng.Start)
 		for range 3000 {
