@@ -7,6 +7,7 @@
 //	LAKE/_state/scenario=<id>[/variant=<name>]/manifest.json         data files that readers see (manifest.go)
 //	LAKE/_state/scenario=<id>[/variant=<name>]/...                   complete tasks; JSON with a digest (manifest.go)
 //	LAKE/_tmp/scenario=<id>/                                         files that are being written
+//	LAKE/_tmp/queries/                                               what queries spill
 //
 // A data file is written below _tmp and moved to its final path when it is complete, so that readers never
 // see incomplete files. No data file is overwritten. If the path exists already, the file gets another name

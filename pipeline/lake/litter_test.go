@@ -12,12 +12,14 @@ import (
 func TestLitter(t *testing.T) {
 	l := openLake(t)
 	writing := lock(t, l, at)
+	reading := l.LockForReading()
 	files := map[string]string{
 		"_tmp/catalog/parsimon.duckdb":             "1",
 		".catalog-1/mine":                          "of another program",
 		"_tmp/scenario=0123456789abcdef/new-1":     "22",
 		"_tmp/workload=day/deep/new-1":             "333",
 		"_tmp/" + at.owner() + "/new-1.of-at-work": "4444",
+		"_tmp/queries/killed/duckdb_temp_1":        "55555",
 	}
 	for path, text := range files {
 		file := filepath.Join(l.Path(), path)
@@ -29,6 +31,11 @@ func TestLitter(t *testing.T) {
 		}
 	}
 	want := []Litter{{"_tmp/catalog", 1}, {"_tmp/scenario=0123456789abcdef", 2}, {"_tmp/workload=day", 3}}
+	if all, err := l.Litter(); err != nil || !slices.Equal(all, want) {
+		t.Errorf("beside a query litter is %v, %v, want %v", all, err, want)
+	}
+	reading.Close()
+	want = slices.Insert(want, 1, Litter{"_tmp/queries", 5})
 	if all, err := l.Litter(); err != nil || !slices.Equal(all, want) {
 		t.Errorf("litter %v, %v, want %v", all, err, want)
 	}

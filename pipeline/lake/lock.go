@@ -316,6 +316,24 @@ func (l *Lake) Litter() (all []Litter, err error) {
 	return all, err
 }
 
+// queriesTemp is the lake-relative directory in which each running query has a directory.
+const queriesTemp = tmpDir + "/queries"
+
+// MakeQueryTemp makes a directory for the temporary files of a query, and returns its absolute path. The
+// caller holds LockForReading until it has called remove. Otherwise another process treats the directory as
+// Litter.
+func (l *Lake) MakeQueryTemp() (path string, remove func(), err error) {
+	dir := queriesTemp + "/" + rand.Text()
+	if err := l.root.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, err
+	}
+	return filepath.Join(l.path, dir), func() {
+		_ = l.root.RemoveAll(dir)
+		_ = l.root.Remove(queriesTemp) // unless another query runs
+		_ = l.root.Remove(tmpDir)      // unless a session writes
+	}, nil
+}
+
 // CatalogTemp is the lake-relative directory in which the holder of LockCatalog writes the catalog of views.
 const CatalogTemp = tmpDir + "/catalog"
 
@@ -326,8 +344,8 @@ func (l *Lake) RemoveCatalogTemp() error {
 	return err
 }
 
-// eachIdle calls do for each directory below _tmp that belongs to a place on which no process works. It holds
-// the lock of the place during the call.
+// eachIdle calls do for each directory below _tmp that belongs to a place on which no process works, or to
+// queries if none runs. It holds the lock of the place, or of readers, during the call.
 func (l *Lake) eachIdle(do func(path string) error) error {
 	entries, err := l.readDir(tmpDir)
 	if err != nil {
@@ -336,8 +354,11 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 	for _, e := range entries {
 		path := tmpDir + "/" + e.Name()
 		lock := stateDir + "/" + e.Name() + "/" + lockFile
-		if path == CatalogTemp {
+		switch path {
+		case CatalogTemp:
 			lock = catalogLock
+		case queriesTemp:
+			lock = readersLock
 		}
 		f, err := l.openRegular(lock)
 		switch {
@@ -356,11 +377,11 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 }
 
 // removeLitter removes the files of killed processes below _tmp, for scenarios and workloads on which no
-// process works.
+// process works, and for queries.
 func (l *Lake) removeLitter() error {
 	return l.eachIdle(func(path string) error {
 		_, ours := parseOwner(strings.TrimPrefix(path, tmpDir+"/"))
-		if !ours {
+		if !ours && path != queriesTemp {
 			return nil
 		}
 		return l.root.RemoveAll(path)

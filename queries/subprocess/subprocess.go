@@ -3,13 +3,15 @@
 // long function: SELECT len(range(2000000000)) passes any memory limit and cannot be cancelled.
 //
 //	parent                                       child: the same program and command line
-//	Run(ctx, args, out, log) ── stdin: open   ─→ Begin: RLIMIT_DATA; ends when stdin does
-//	                         ←─ stdout: answer
-//	                         ←─ stderr, and the exit code that ExitCode marks as the program's own
+//	Run(ctx, child, out, log) ── stdin: open   ─→ Begin: RLIMIT_DATA; ends when stdin does
+//	                          ←─ stdout: answer
+//	                          ←─ stderr, and the exit code that ExitCode marks as the program's own
 //
-// The parent kills the child when its context ends. The child reads the lake and writes nothing, so that it
-// can be killed at any time. The limit of the process is DuckDB's memory limit plus an allowance for the
-// program, the threads and the answer. It is set on Linux only. On other systems the child has no limit.
+// The parent kills the child when its context ends. The child reads the lake and writes only temporary files,
+// into Child.SpillDir, so that it can be killed at any time. The caller of Run removes the directory. If the
+// parent is killed, the child removes its files and ends. The limit of the process is DuckDB's memory limit
+// plus an allowance for the program, the threads and the answer. It is set on Linux only. On other systems
+// the child has no limit.
 package subprocess
 
 import (
@@ -20,6 +22,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -28,24 +31,42 @@ import (
 )
 
 const (
-	variable = "PARSIMON_QUERY_PROCESS" // set in the environment of a child
+	variable = "PARSIMON_QUERY_PROCESS" // the environment of a child has its SpillDir there
 	ended    = 64                       // added to the exit code of a child that ends without a crash
 	// of Go's heap, above which its collector works harder: room for batches of rows
 	heapBytes = 96 << 20
 )
 
 // IsChild reports whether Run has started this process.
-func IsChild() bool { return os.Getenv(variable) != "" }
+func IsChild() bool {
+	_, is := os.LookupEnv(variable)
+	return is
+}
 
-// Begin limits the memory of a child, and its life to that of its parent.
-func Begin(o duckdb.Options) error {
+// Begin sets the SpillDir of a child, and limits its memory, and its life to that of its parent.
+func Begin(o *duckdb.Options) error {
+	dir := os.Getenv(variable)
+	o.SpillDir = dir
 	go func() { // until the process ends
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		removeSpilled(dir)
 		os.Exit(1)
 	}()
 	debug.SetMemoryLimit(heapBytes)
 	_, err := o.LimitProcess()
 	return err
+}
+
+// removeSpilled removes DuckDB's temporary files from a directory, and the directory if it is empty then. It
+// removes no other files, because the path is from the environment.
+func removeSpilled(dir string) {
+	files, _ := os.ReadDir(dir) // those that it could read
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), "duckdb_temp_") {
+			_ = os.Remove(filepath.Join(dir, f.Name()))
+		}
+	}
+	_ = os.Remove(dir)
 }
 
 // ExitCode returns the exit code of this process for code. In a child it is shifted, so that Run
@@ -65,14 +86,19 @@ func (e *MemoryError) Error() string {
 	return "the process needs more memory than its limit: " + e.Reason
 }
 
-// Run runs this program with the arguments in a child process, and returns its exit code. It copies the
-// standard output of the child to out, at the pace of its reader, and then the child's stderr to log. If the
-// context ends first, Run kills the child and returns the cause of the context's end; out may then have a
-// part of the answer.
+// A Child is a child process to run.
+type Child struct {
+	Args     []string // of this program
+	SpillDir string   // see duckdb.Options; an absolute path, or empty
+}
+
+// Run runs this program in a child process, and returns its exit code. It copies the standard output of the
+// child to out, at the pace of its reader, and then the child's stderr to log. If the context ends first, Run
+// kills the child and returns the cause of the context's end; out may then have a part of the answer.
 //
 // Errors: an error of a write to out, after which the child is killed; *MemoryError; or one that says how the
 // child crashed.
-func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err error) {
+func Run(ctx context.Context, of Child, out, log io.Writer) (code int, err error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("start the query process: %w", err)
@@ -80,8 +106,8 @@ func Run(ctx context.Context, args []string, out, log io.Writer) (code int, err 
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	stderr := &bytes.Buffer{}
-	c := exec.CommandContext(running, executable, args...)
-	c.Env = append(os.Environ(), variable+"=1")
+	c := exec.CommandContext(running, executable, of.Args...)
+	c.Env = append(os.Environ(), variable+"="+of.SpillDir)
 	c.Stderr = stderr
 	// The child always writes to a pipe, because it opens /dev/stdout again, which fails for a socket and
 	// truncates a file.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) {
 	case IsChild():
 		os.Exit(ExitCode(answer(os.Args[1])))
 	case os.Getenv("TEST_PARENT") != "": // see TestChildEndsWithParent
-		_, _ = Run(context.Background(), []string{forever}, os.Stdout, os.Stderr)
+		c := Child{Args: []string{forever}, SpillDir: os.Getenv("TEST_PARENT")}
+		_, _ = Run(context.Background(), c, os.Stdout, os.Stderr)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -36,7 +38,8 @@ var limits = duckdb.Options{MemoryBytes: 300 << 20, Threads: 2}
 
 // answer runs a statement in a child and writes its number. It returns 7 for an error of DuckDB.
 func answer(text string) int {
-	err := Begin(limits)
+	limits := limits
+	err := Begin(&limits)
 	db, openErr := duckdb.Open(context.Background(), limits)
 	n := 0
 	if err = errors.Join(err, openErr); err == nil {
@@ -53,7 +56,7 @@ func answer(text string) int {
 func run(t *testing.T, text string) (code int, out, log string, err error) {
 	t.Helper()
 	var o, l strings.Builder
-	code, err = Run(t.Context(), []string{text}, &o, &l)
+	code, err = Run(t.Context(), Child{Args: []string{text}}, &o, &l)
 	return code, o.String(), l.String(), err
 }
 
@@ -102,11 +105,11 @@ func TestCancel(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	inside := "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000)) AS n"
-	_, err := Run(ctx, []string{inside}, os.Stdout, os.Stderr)
+	_, err := Run(ctx, Child{Args: []string{inside}}, os.Stdout, os.Stderr)
 	if !errors.Is(err, late) || time.Since(began) > time.Minute {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	if _, err := Run(ctx, []string{forever}, os.Stdout, os.Stderr); !errors.Is(err, late) {
+	if _, err := Run(ctx, Child{Args: []string{forever}}, os.Stdout, os.Stderr); !errors.Is(err, late) {
 		t.Errorf("ended before the start: %v", err)
 	}
 }
@@ -127,7 +130,7 @@ func (r *slowReader) Write(p []byte) (int, error) {
 func TestSlowReaderGetsTheWholeAnswer(t *testing.T) {
 	t.Parallel()
 	out := &slowReader{pause: 6 * time.Second}
-	code, err := Run(t.Context(), []string{"SELECT 7 AS n"}, out, os.Stderr)
+	code, err := Run(t.Context(), Child{Args: []string{"SELECT 7 AS n"}}, out, os.Stderr)
 	if code != 0 || err != nil || out.got.String() != "7\n" {
 		t.Errorf("exit %d, %v, got %q", code, err, out.got.String())
 	}
@@ -139,7 +142,7 @@ func TestCancelWhileReaderPauses(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
 	defer cancel()
 	began := time.Now()
-	_, err := Run(ctx, []string{"SELECT 7 AS n"}, &slowReader{pause: time.Minute}, os.Stderr)
+	_, err := Run(ctx, Child{Args: []string{"SELECT 7 AS n"}}, &slowReader{pause: time.Minute}, os.Stderr)
 	if !errors.Is(err, late) || time.Since(began) > 30*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
@@ -151,13 +154,13 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // An answer that cannot be written is an error, also when the query itself has succeeded.
 func TestFailedWriteIsAnError(t *testing.T) {
-	_, err := Run(t.Context(), []string{"SELECT 7 AS n"}, fullDisk{}, os.Stderr)
+	_, err := Run(t.Context(), Child{Args: []string{"SELECT 7 AS n"}}, fullDisk{}, os.Stderr)
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 	}
 }
 
-// A child does not outlive its parent.
+// A child does not outlive its parent, and neither do its temporary files.
 func TestChildEndsWithParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -166,8 +169,14 @@ func TestChildEndsWithParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
+	spilled := filepath.Join(dir, "duckdb_temp_storage_DEFAULT-0.tmp")
+	other := filepath.Join(dir, "other")
+	if err := errors.Join(os.WriteFile(spilled, nil, 0o600), os.WriteFile(other, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	parent := exec.Command(executable)
-	parent.Env = append(os.Environ(), "TEST_PARENT=1")
+	parent.Env = append(os.Environ(), "TEST_PARENT="+dir)
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,6 +203,10 @@ func TestChildEndsWithParent(t *testing.T) {
 	for range 250 {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		if err != nil || strings.Contains(string(state), ") Z ") {
+			left, _ := filepath.Glob(dir + "/*")
+			if !slices.Equal(left, []string{other}) {
+				t.Errorf("the child has left %q, want %q", left, other)
+			}
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -26,6 +26,7 @@ import (
 	"parsimon/queries/subprocess"
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/units"
 	"parsimon/schema/variant"
 )
 
@@ -33,7 +34,6 @@ import (
 type queryVerb struct {
 	*env
 	answerFlags
-	flags   *pflag.FlagSet
 	sql     string
 	list    bool
 	given   []string // --param
@@ -42,14 +42,13 @@ type queryVerb struct {
 }
 
 func (v *queryVerb) declare(f *pflag.FlagSet) {
-	v.flags = f
 	v.declareLake(f)
 	f.StringVar(&v.sql, "sql", "", "a `SELECT` of your own")
 	f.BoolVar(&v.list, "list", false, "list the questions; --help NAME describes one")
 	f.StringArrayVar(&v.given, "param", nil, "parameter of the question, `NAME=VALUE`; may be repeated")
 	v.declareForm(f, format.Names()...)
 	declareMemory(f, &v.limits.MemoryBytes, autoMemory, "memory that the query may use, at least 128MiB; "+
-		autoMemoryDoc)
+		"beyond it, the query spills to the lake's disk; "+autoMemoryDoc)
 	durationVar(f, &v.timeout, "timeout", "5m", "time that the query may take, e.g. 30s or 1h")
 }
 
@@ -84,10 +83,22 @@ func (v *queryVerb) run(ctx context.Context, args []string) error {
 	if err := warnDamaged(v.env, l, asked.params["scenario"]); err != nil {
 		return err
 	}
+	defer l.LockForReading().Close()
+	dir, remove, err := l.MakeQueryTemp()
+	if err == nil { // else DuckDB works without it
+		defer remove()
+		v.limits.SpillDir = dir
+	}
+	return v.runChild(ctx)
+}
+
+// runChild runs the command line in a child process.
+func (v *queryVerb) runChild(ctx context.Context) error {
 	late := fmt.Errorf("the query took longer than --timeout %s", v.timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, v.timeout, late)
 	defer cancel()
-	code, err := subprocess.Run(ctx, v.args, v.stdout, v.stderr)
+	child := subprocess.Child{Args: v.args, SpillDir: v.limits.SpillDir}
+	code, err := subprocess.Run(ctx, child, v.stdout, v.stderr)
 	var memory *subprocess.MemoryError
 	switch {
 	case errors.As(err, &memory):
@@ -98,9 +109,15 @@ func (v *queryVerb) run(ctx context.Context, args []string) error {
 	return err
 }
 
+// tooMuchMemory returns the error for a query that does not fit into its memory. DuckDB spills what it can to
+// disk, if the lake can be written.
 func (v *queryVerb) tooMuchMemory(why string) error {
-	return fmt.Errorf("the query needs more than --memory-limit %s: %s", v.flags.Lookup("memory-limit").Value,
-		why)
+	spilling := "spilling to disk does not suffice"
+	if v.limits.SpillDir == "" {
+		spilling = "it cannot spill to disk, because the lake cannot be written"
+	}
+	return fmt.Errorf("the query needs more than %sB of memory, and %s: raise --memory-limit (%s)",
+		units.Human(float64(v.limits.MemoryBytes)), spilling, why)
 }
 
 // listQuestions writes all questions.
@@ -145,7 +162,7 @@ func (v *queryVerb) parse(args []string) (asked request, err error) {
 // answer writes the answer in a child process, whose standard output is a pipe. The lock keeps the files that
 // the manifests name until the answer is complete.
 func (v *queryVerb) answer(ctx context.Context, l *lake.Lake, asked request) error {
-	if err := subprocess.Begin(v.limits); err != nil {
+	if err := subprocess.Begin(&v.limits); err != nil {
 		return err
 	}
 	defer l.LockForReading().Close()

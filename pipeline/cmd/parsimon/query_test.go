@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,7 +16,8 @@ func TestQueryLimits(t *testing.T) {
 	// one call, little memory
 	const endless = "SELECT levenshtein(repeat('a', 300000), repeat('b', 300000)) AS n"
 	for _, f := range []failure{
-		{exitFailed, "the query needs more than --memory-limit 300MB: Out of Memory",
+		{exitFailed, "the query needs more than 300 MB of memory, and spilling to disk does not suffice: " +
+			"raise --memory-limit (Out of Memory",
 			[]string{"--memory-limit", "300MB", "--sql", "SELECT len(range(2000000000))"}},
 		{exitFailed, "the query took longer than --timeout 500ms",
 			[]string{"--timeout", "500ms", "--sql", endless}},
@@ -36,6 +38,33 @@ func TestQueryLimits(t *testing.T) {
 	if code == exitOK {
 		t.Error("an interrupted query exits 0")
 	}
+}
+
+// A query that sorts more rows than its memory holds spills to disk. Its temporary files are removed, also
+// after a timeout. If the lake cannot be written, the error states that.
+func TestQuerySpills(t *testing.T) {
+	t.Parallel()
+	lake := copiedLake(t).lake
+	ask := func(rows string, more ...string) []string {
+		return append([]string{"query", "--lake", lake, "--memory-limit", "128MiB", "--format", "csv",
+			"--sql",
+			"SELECT count(*) AS n FROM (SELECT row_number() OVER (ORDER BY hash(i)) AS r FROM range(" + rows +
+				") AS t(i)) WHERE r % 2 = 0"}, more...)
+	}
+	got := must(t, ask("5000000")...)
+	if got != "n\n2500000\n" {
+		t.Error(got)
+	}
+	mustFail(t, failure{exitFailed, "longer than --timeout 1s", ask("5000000000", "--timeout", "1s")})
+	temp := filepath.Join(lake, "_tmp")
+	if _, err := os.Lstat(temp); !os.IsNotExist(err) {
+		t.Errorf("%s is left behind: %v", temp, err)
+	}
+	if err := os.WriteFile(temp, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustFail(t, failure{exitFailed, "needs more than 134 MB of memory, and it cannot spill to disk, because " +
+		"the lake cannot be written: raise --memory-limit (Out of Memory", ask("5000000")})
 }
 
 // A SELECT from a table without rows reports that.
