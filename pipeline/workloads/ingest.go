@@ -25,15 +25,15 @@ import (
 	"parsimon/stages/topology/format"
 )
 
-// A Trace describes what to ingest as a workload.
+// A Trace describes what to ingest as a workload. It can be stored as JSON, without Store.
 type Trace struct {
 	Sources []string // files, directories and patterns
 	// Objects are URLs of objects in Store, of prefixes or patterns. Objects of the workload that have not
 	// changed are not read again.
 	Objects         []string
-	Store           ObjectStore
-	Topology        string // as for scenario.FromFiles
-	TopologyURL     string // where Topology was copied from, or empty
+	Store           ObjectStore `json:"-"`
+	Topology        string      // as for scenario.FromFiles
+	TopologyURL     string      // where Topology was copied from, or empty
 	TopologyOptions format.Options
 	// Workload is the name of the workload. If it is empty, an existing workload with the same settings and
 	// at least one of the sources is used. If there is none, a new workload is named by a hash of the

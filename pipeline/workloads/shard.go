@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
@@ -32,6 +33,43 @@ type readFile struct {
 	Source
 	Notes   ingest.Notes `json:"notes,omitempty"`
 	Reading string       `json:"reading"` // readingID
+}
+
+// begunFile is the name of the state file, beside the records of read files, that has a begun.
+const begunFile = "shards.json"
+
+// A begun describes an ingest of which a shard was begun.
+type begun struct {
+	Trace  Trace `json:"trace"`
+	Shards int   `json:"shards"`
+}
+
+// Begun returns the trace and the number of shards of an ingest of which a shard was begun. Any process with
+// the same files and the lake can then read the others. The paths of the trace are absolute.
+func Begun(l *lake.Lake, id lake.WorkloadID) (t Trace, shards int, err error) {
+	var b begun
+	found, err := l.ReadState((&ingestion{state: State{ID: id}}).recordsPath(begunFile), &b)
+	if err == nil && !found {
+		err = fmt.Errorf("no ingest of workload %s in shards was begun in %s: parsimon ingest --workload %s "+
+			"--shard 0/N does it", id, l.Path(), id)
+	}
+	for _, source := range b.Trace.Sources {
+		if err == nil && !filepath.IsAbs(source) {
+			err = fmt.Errorf("the ingest of workload %s was begun with source %s, which other machines do not find: "+
+				"give absolute paths", id, source)
+		}
+	}
+	return b.Trace, b.Shards, err
+}
+
+// begin records that a shard is begun.
+func (in *ingestion) begin() error {
+	b := begun{Trace: in.Trace, Shards: in.Shard.Count}
+	t := &b.Trace
+	for _, path := range []*string{&t.Topology, &t.TopologyOptions.NodeList, &t.Hosts, &t.Labels} {
+		*path = absolute(*path)
+	}
+	return in.session.WriteState(in.recordsPath(begunFile), b)
 }
 
 // readingID identifies all that determines the records and rejects of a file, except for the file and its
@@ -130,6 +168,9 @@ func (in *ingestion) readShard(ctx context.Context, files []string) (err error) 
 	}
 	defer in.session.Close()
 	mine, err := in.mine(files)
+	if err == nil {
+		err = in.begin()
+	}
 	if err != nil {
 		return err
 	}

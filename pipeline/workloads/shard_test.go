@@ -175,6 +175,36 @@ func TestShardsSideBySide(t *testing.T) {
 	d.expect(t, tr, want, 5)
 }
 
+// A process that knows the lake alone can read the shards that others have not, and complete the workload.
+func TestBegunShards(t *testing.T) {
+	d, tr := shardTrace(t, "vpc")
+	_, want := d.content(t, tr, "whole")
+	d.shard(t, tr, "lake", 2, 3)
+	l, err := lake.Open(d.path("lake"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, shards, err := Begun(l, "days")
+	if err != nil || shards != 3 {
+		t.Fatalf("%d shards, %v", shards, err)
+	}
+	for shard := range 2 {
+		d.shard(t, again, "lake", shard, shards)
+	}
+	d.expect(t, again, want, 5)
+	_, _, err = Begun(l, "days")
+	if err == nil || !strings.Contains(err.Error(), "was begun in") {
+		t.Errorf("the shards of a complete workload: %v", err)
+	}
+	t.Chdir(string(d))
+	tr.Sources = []string{"day1.log", d.path("day2.log")}
+	d.shard(t, tr, "lake", 0, 1)
+	_, _, err = Begun(l, "days")
+	if err == nil || !strings.Contains(err.Error(), "source day1.log") {
+		t.Errorf("a relative path: %v", err)
+	}
+}
+
 // Records of files count only for the same content, setting and number, and while their data files are sound.
 // Otherwise the file is read again.
 func TestShardsThatDoNotFit(t *testing.T) {

@@ -163,9 +163,9 @@ type Options struct {
 // Files reads and writes Parquet files of tables.
 type Files struct {
 	// Open returns the rows of a file.
-	Open func(t schema.Table, file string) schema.Batches
+	Open func(t schema.Table, file string) schema.Batches `json:"-"`
 	// Create begins a file, which the caller closes. Only File needs it.
-	Create func(t schema.Table, file string) (schema.SinkFile, error)
+	Create func(t schema.Table, file string) (schema.SinkFile, error) `json:"-"`
 }
 
 // Defaults of merging. Flow logs divide connections into records of one or ten minutes. Each has the times of

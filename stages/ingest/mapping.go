@@ -213,6 +213,22 @@ func FormatMapping(name string) (*Mapping, error) {
 	return parseMapping(name+".sql", string(text))
 }
 
+// MarshalText returns the name and the text of a mapping.
+func (m *Mapping) MarshalText() ([]byte, error) { return []byte(m.Name + "\n" + m.Text), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (m *Mapping) UnmarshalText(data []byte) error {
+	name, text, _ := strings.Cut(string(data), "\n")
+	read, err := parseMapping(name+".sql", text)
+	if err != nil {
+		return err
+	}
+	builtIn, err := FormatMapping(name)
+	read.foreign = err != nil || builtIn.Text != text
+	*m = *read
+	return nil
+}
+
 // DetectFormat returns the built-in mapping for the extension of a file: csv, jsonl or parquet.
 func DetectFormat(file string) (*Mapping, error) {
 	base := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zst")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -230,5 +231,34 @@ func TestTextsOfParquetColumns(t *testing.T) {
 	}
 	if !slices.Contains(Formats(), "vpc") {
 		t.Errorf("formats %q", Formats())
+	}
+}
+
+// A mapping that is stored as text reads the same rows. A mapping of the user remains one, because its SQL
+// has more limits, also if it has the name of a built-in one.
+func TestMappingsAsText(t *testing.T) {
+	vpc, err := FormatMapping("vpc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := parseMapping("vpc.sql", strings.Replace(vpc.Text, "vpc_id AS vnet", "interface_id AS vnet", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.foreign = true
+	for _, m := range []*Mapping{vpc, mine} {
+		text, err := m.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Mapping
+		err = again.UnmarshalText(text)
+		if err != nil || !reflect.DeepEqual(&again, m) {
+			t.Errorf("%+v, %v, want %+v", again, err, m)
+		}
+	}
+	err = new(Mapping).UnmarshalText([]byte("x\nno header"))
+	if err == nil || !strings.Contains(err.Error(), "mapping x.sql") {
+		t.Errorf("no mapping: %v", err)
 	}
 }

@@ -1,5 +1,6 @@
 // Command parsimon-beam estimates a scenario on many machines with Apache Beam: the stages of "parsimon run",
-// with equal rows, in the same lake. It also runs the cables of "parsimon sweep --fail".
+// with equal rows, in the same lake. It also runs the cables of "parsimon sweep --fail", and reads the shards
+// of "parsimon ingest --shard".
 //
 // Flows are generated where the command runs, because they are one stream. One Beam pipeline then does all
 // other stages. Its elements are task numbers only: data stays in the lake, on a path that all workers share.
@@ -279,6 +280,7 @@ Usage:
   parsimon-beam SCENARIO.yaml --lake DIR [--runner prism]
   parsimon-beam --scenario ID --lake DIR --runner flink --endpoint HOST:PORT
   parsimon-beam SCENARIO.yaml --lake DIR --fail each:TIER
+  parsimon-beam --workload NAME --lake DIR
 
 The scenario is a file, the name of a shipped one, or the id of one whose flows are in the lake
 (parsimon stage generate makes it from other inputs). Its flows are generated here. All other stages run on
@@ -289,12 +291,17 @@ With --fail, the job then estimates the failure of each cable of a tier, a cable
 cables as "parsimon sweep" does. That command ranks the same estimates by another quantile or service.
 Sweeps of parameters (parsimon sweep --set) do not run on Beam.
 
+With --workload, the job reads the shards of an ingest, a shard on each worker. "parsimon ingest SOURCE...
+--workload NAME --shard 0/N" has begun it. The workers need the sources and tables under the same paths. The
+records are merged here.
+
 Flags:
 `
 
 // flags are the flags of parsimon run that apply here. Beam adds its own.
 type flags struct {
 	lake, scenario, estimator, cluster    string
+	workload                              string
 	runner, fail                          string
 	passes, workers, partitions, resubmit int
 	keep, quiet                           bool
@@ -306,6 +313,8 @@ func (f *flags) declare(set *pflag.FlagSet) {
 	set.StringVar(&f.lake, "lake", "", "directory of the lake, on a path that all workers share (required)")
 	set.StringVar(&f.scenario, "scenario", "", "scenario of the lake, by its id or the beginning of it, "+
 		"instead of a scenario file")
+	set.StringVar(&f.workload, "workload", "", "read the shards of the ingest of this workload, instead of an "+
+		"estimate")
 	set.Uint64("seed", 1, "seed of every random choice, instead of the scenario file's")
 	set.String("duration", "", "simulated time to generate, e.g. 500ms, instead of the scenario file's")
 	set.StringVar(&f.estimator, "estimator", estimators.Flow.String(), "flow or independent; with --fail "+
@@ -389,6 +398,12 @@ func (f *flags) run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	beamlog.SetupLogging(level.String(), "text")
 	o.Log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+	if f.workload != "" {
+		if f.scenario != "" || f.fail != "" || len(args) > 0 {
+			return usageError{errors.New("--workload is an ingest alone: it goes with no scenario and no --fail")}
+		}
+		return f.ingest(ctx, j, o.Log, out)
+	}
 	if j.Scenario, err = f.generate(ctx, args, j.Lake, v, o); err != nil {
 		return err
 	}
@@ -453,30 +468,35 @@ func (f *flags) complete(ctx context.Context, j Job, log zerolog.Logger) error {
 	if err != nil || done {
 		return err
 	}
-	return f.submit(ctx, j, runner, log)
-}
-
-// submit submits the job to the runner and waits for it, unless --async is set.
-func (f *flags) submit(ctx context.Context, j Job, runner *runner, log zerolog.Logger) error {
 	release, err := runner.Hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	steps := runner.Steps()
+	return f.submit(ctx, log, func() *beam.Pipeline { return build(j, steps[1:]) }, func() error {
+		_, err := runner.Complete(ctx) // records of damaged files do not count
+		return err
+	})
+}
+
+// submit submits a job to the runner and waits for it, unless --async is set. Each attempt builds the
+// pipeline again, and repair is called before all but the first.
+func (f *flags) submit(ctx context.Context, log zerolog.Logger, pipeline func() *beam.Pipeline,
+	repair func() error) error {
 	began := time.Now()
 	for left := f.resubmit; ; left-- {
-		_, err = beam.Run(ctx, f.runner, build(j, steps[1:]))
+		_, err := beam.Run(ctx, f.runner, pipeline())
 		if err == nil {
 			break
 		}
 		if left <= 0 || f.runner == "prism" || ctx.Err() != nil {
-			return fmt.Errorf("%w\nthe same command continues (parsimon status --lake %s)", err, j.Lake)
+			return fmt.Errorf("%w\nthe same command continues (parsimon status --lake %s)", err, f.lake)
 		}
 		// A task manager may assign a dead worker process until the job ends.
 		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; completed tasks are " +
 			"kept")
-		if _, err := runner.Complete(ctx); err != nil { // records of damaged files do not count
+		if err := repair(); err != nil {
 			return err
 		}
 	}
