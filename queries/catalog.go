@@ -25,8 +25,8 @@ const CatalogFile = "parsimon.duckdb"
 // The catalog must be written again whenever files are added or removed. It is written to directory temp of
 // the lake, which must not exist. A killed process leaves this directory behind.
 //
-// It returns an error if CheckLakePath rejects the lake, if a file is outside the lake, or if a file is not
-// Parquet.
+// It returns an error if CheckLakePath rejects the lake, or if a file is outside the lake. It opens no file:
+// if one is damaged, DuckDB fails when it reads the view.
 func WriteCatalog(lake, temp string, files []File) (err error) {
 	defer func() {
 		if err != nil {
@@ -52,7 +52,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	made := filepath.Join(dir, CatalogFile)
 	to := filepath.Join(root, CatalogFile)
-	if err := createCatalog(made, lakeFiles{root: root}.macro(), all, shippedTemplate()); err != nil {
+	if err := createCatalog(made, all, shippedTemplate()); err != nil {
 		return err
 	}
 	// After a power failure, either the old or the new file exists, complete.
@@ -70,7 +70,8 @@ func viewsOf(lake string, files []File) (root string, all []view, err error) {
 	if root, err = lakeRoot(lake); err == nil {
 		all, err = views(files, lakeFiles{root: root, movable: true}, boundedMacros)
 	}
-	return root, throughMacros(all), err
+	all = slices.Concat(functions(), []view{lakeFiles{root: root}.function()}, throughFunctions(all))
+	return root, all, err
 }
 
 func flush(path string) error {
@@ -82,16 +83,13 @@ func flush(path string) error {
 }
 
 // createCatalog writes a catalog with the views to a new file, by changing the template.
-func createCatalog(path, filesMacro string, all []view, from template) error {
+func createCatalog(path string, all []view, from template) error {
 	if err := from.unpack(path); err != nil {
 		return err
 	}
 	return duckdb.Build(path, func(run duckdb.Runner) error {
 		// With a low threshold, the commit writes the file directly, without a log of each view and comment.
 		if err := run("SET checkpoint_threshold = '1KB'; BEGIN"); err != nil {
-			return err
-		}
-		if err := createFunctions(run, createOrReplace, filesMacro); err != nil {
 			return err
 		}
 		changed, removed := from.differences(all)
@@ -104,7 +102,7 @@ func createCatalog(path, filesMacro string, all []view, from template) error {
 			return err
 		}
 		for _, v := range changed {
-			if v.isMacro {
+			if v.kind != isView {
 				continue
 			}
 			if err := commentView(run, v); err != nil {
@@ -128,16 +126,13 @@ func commentView(run duckdb.Runner, v view) error {
 
 // CatalogDigest returns a digest of the catalog's views over the files. Equal digests mean equal views.
 func CatalogDigest(lake string, files []File) (string, error) {
-	root, all, err := viewsOf(lake, files)
+	_, all, err := viewsOf(lake, files)
 	if err != nil {
 		return "", err
 	}
 	h := xxh3.New()
-	for _, text := range slices.Concat(functions(), []string{lakeFiles{root: root}.macro()}) {
-		_, _ = h.WriteString(text + "\x00") // never fails
-	}
 	for _, v := range all {
-		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00")
+		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00") // never fails
 	}
 	return hexDigest(h), nil
 }

@@ -153,7 +153,8 @@ func (db *DB) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := createFunctions(duckdb.RunnerOf(ctx, conn), create); err != nil {
+	macros := names.Of(functions(), func(v view) string { return string(create) + " MACRO " + v.sql })
+	if _, err := conn.ExecContext(ctx, strings.Join(macros, ";\n")); err != nil {
 		return err
 	}
 	paths := names.Of(db.files,
@@ -293,7 +294,7 @@ func (db *DB) complete(ctx context.Context, conn *sql.Conn, text string) (string
 	}
 	var macros, expressions []string
 	for _, v := range read {
-		if v.isMacro {
+		if v.kind == isTableMacro {
 			macros = append(macros, v.name)
 		} else {
 			expressions = append(expressions, duckdb.Ident(v.name)+" AS NOT MATERIALIZED (\n"+v.sql+"\n)")

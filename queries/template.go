@@ -17,8 +17,8 @@ import (
 )
 
 // A template is the catalog of a lake without files. DuckDB needs about 0.35 seconds of processor time to
-// create all views of a catalog and their comments. Only the macros that name files differ between lakes
-// (throughMacros), so a catalog is written by copying the template and replacing these.
+// create all views of a catalog and their comments. Only the functions that name files differ between lakes
+// (throughFunctions), so a catalog is written by copying the template and replacing these.
 //
 //	template/catalog.duckdb.gz   the catalog
 //	template/views.txt           DIGEST KIND NAME of each of its views and macros
@@ -86,10 +86,7 @@ func (t template) differences(all []view) (changed []view, removed []string) {
 
 // key returns the kind and the name of a view as DuckDB's DROP statement has them.
 func (v view) key() string {
-	if v.isMacro {
-		return "MACRO TABLE " + duckdb.Ident(v.name)
-	}
-	return "VIEW " + duckdb.Ident(v.name)
+	return string(v.kind) + " " + duckdb.Ident(v.name)
 }
 
 // viewDigests returns a digest of each view, by view.key. Views with equal digests have the same entry in the
@@ -97,12 +94,11 @@ func (v view) key() string {
 func viewDigests(all []view) map[string]string {
 	byName := map[string]string{}
 	byKey := map[string]string{}
-	shared := functions()
 	for _, v := range all { // each after those that it reads
 		h := xxh3.New()
 		add := func(text string) { _, _ = h.WriteString(text + "\x00") } // never fails
-		for _, text := range shared {
-			add(text)
+		for _, f := range functions() {
+			add(f.sql)
 		}
 		add(v.shape())
 		add(v.comment)

@@ -41,7 +41,7 @@ func TestCatalogTemplateIsRecent(t *testing.T) {
 func writeTemplate(t *testing.T, all []view) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), CatalogFile)
-	if err := createCatalog(path, lakeFiles{}.macro(), all, template{}); err != nil {
+	if err := createCatalog(path, all, template{}); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -119,7 +119,7 @@ func TestTemplatesDoNotChangeCatalogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, all, err := viewsOf(lake, files)
+	_, all, err := viewsOf(lake, files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestTemplatesDoNotChangeCatalogs(t *testing.T) {
 	var want string
 	for name, from := range map[string]template{"": {}, "template": shippedTemplate(), "old template": old} {
 		path := filepath.Join(t.TempDir(), CatalogFile)
-		if err := createCatalog(path, lakeFiles{root: root}.macro(), all, from); err != nil {
+		if err := createCatalog(path, all, from); err != nil {
 			t.Fatal(err)
 		}
 		got := entriesOf(t, path)
@@ -149,15 +149,15 @@ func TestTemplatesDoNotChangeCatalogs(t *testing.T) {
 
 // Views and macros that the program no longer has are not in the catalog, although the template has them.
 func TestTemplateWithRemovedViews(t *testing.T) {
-	root, all, err := viewsOf(t.TempDir(), nil)
+	_, all, err := viewsOf(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all = slices.DeleteFunc(all, func(v view) bool {
-		return !v.ofLake && !slices.Equal(v.needs, []string{"rows_of_" + v.name})
+		return !v.ofLake && !slices.Equal(v.needs, []string{"sql_of_" + v.name})
 	})
 	path := filepath.Join(t.TempDir(), CatalogFile)
-	if err := createCatalog(path, lakeFiles{root: root}.macro(), all, shippedTemplate()); err != nil {
+	if err := createCatalog(path, all, shippedTemplate()); err != nil {
 		t.Fatal(err)
 	}
 	got := entriesOf(t, path)

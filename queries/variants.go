@@ -27,7 +27,7 @@ var variantColumns = []struct{ name, sqlType, doc string }{
 // manifests have the fields.
 func variantsView(files []File) view {
 	v := view{
-		name: "variants", columns: map[string]string{}, ofLake: true,
+		kind: isView, name: "variants", columns: map[string]string{}, ofLake: true,
 		comment: "How each estimate was made. One row per scenario and variant.",
 	}
 	var names, casts []string

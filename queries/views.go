@@ -20,10 +20,19 @@ import (
 	"parsimon/schema/sizebin"
 )
 
-// A view is a view of the catalog (CREATE VIEW name AS sql) or a table macro (CREATE MACRO sql).
+// A viewKind is the kind of an entry of the catalog, as in DuckDB's statement DROP.
+type viewKind string
+
+const (
+	isView       viewKind = "VIEW"
+	isTableMacro viewKind = "MACRO TABLE"
+	isFunction   viewKind = "MACRO"
+)
+
+// A view is a view of the catalog (CREATE VIEW name AS sql) or a macro (CREATE MACRO sql).
 type view struct {
+	kind      viewKind
 	name, sql string
-	isMacro   bool
 	quick     string   // SQL with the same columns and types that DuckDB binds faster; "": none
 	needs     []string // names of the views that the SQL reads
 	comment   string   // comment of the view; columns has those of its columns, by name
@@ -36,7 +45,8 @@ type view struct {
 // and warnings of the same suffix.
 func intervalsByGroup(suffix string) view {
 	return view{
-		name: "intervals_by_group" + suffix, needs: []string{"intervals" + suffix, "warnings" + suffix},
+		kind: isView, name: "intervals_by_group" + suffix,
+		needs: []string{"intervals" + suffix, "warnings" + suffix},
 		comment: "One row per group of flows, with the 95% intervals of its percentiles in columns, and with all " +
 			"warnings about the group in one text. Remarks about the whole workload (warnings of kind flows) are " +
 			"not included." + ofVariants(schema.View{Answer: suffix == ""}),
@@ -49,7 +59,7 @@ func intervalsByGroup(suffix string) view {
 // linkNames returns the view link_names.
 func linkNames() view {
 	return view{
-		name: "link_names", needs: []string{"links", "nodes"},
+		kind: isView, name: "link_names", needs: []string{"links", "nodes"},
 		sql: string(read("fragments/link_names.sql")),
 		comment: "Names of links for people. One row per scenario and link. Members of a LAG have different " +
 			"names.",
@@ -103,7 +113,8 @@ func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 		}
 	}
 	all = append(all, variantsView(files),
-		view{name: "size_bins", sql: sizeBinsView(), comment: "The size bins, and the range of all sizes."},
+		view{kind: isView, name: "size_bins", sql: sizeBinsView(),
+			comment: "The size bins, and the range of all sizes."},
 		linkNames(), intervalsByGroup(""), intervalsByGroup(schema.AllVariants))
 	questions, err := questionViews()
 	return append(all, questions...), err
@@ -120,7 +131,8 @@ func tableView(t schema.Table, v schema.View, files []File, lake lakeFiles, answ
 	if t.Name == schema.Scenarios.Name {
 		hive = append(slices.Clone(hive), answerColumn)
 	}
-	result := view{name: v.Name, comment: tableComment(t, v), columns: columnComments(t, hive), ofLake: true}
+	result := view{kind: isView, name: v.Name, comment: tableComment(t, v), columns: columnComments(t, hive),
+		ofLake: true}
 	if len(files) == 0 {
 		result.sql = emptyTable(t, hive)
 		return result
@@ -152,22 +164,20 @@ func tableView(t schema.Table, v schema.View, files []File, lake lakeFiles, answ
 	return result
 }
 
-// throughMacros gives the SQL of each view that differs between lakes to a table macro, which the view reads.
-// The views and their comments, which take longer to write, are then the same in every lake.
-func throughMacros(all []view) (through []view) {
+// throughFunctions gives the SQL of each view that differs between lakes to a function, as a text that the
+// view runs. The views and their comments, which take longer to write, are then the same in every lake.
+// DuckDB binds a table macro when it creates it, which opens a file of each scenario. It does not bind a
+// text.
+func throughFunctions(all []view) (through []view) {
 	for _, v := range all {
 		if v.ofLake {
-			of := v
-			of.name = "rows_of_" + v.name
-			of.isMacro = true
-			of.comment = ""
-			of.columns = nil
-			of.sql = of.name + "() AS TABLE " + v.sql
+			of := view{kind: isFunction, name: "sql_of_" + v.name, ofLake: true}
+			of.sql = of.name + "() AS " + duckdb.Quote(v.sql)
 			if v.quick != "" {
-				of.quick = of.name + "() AS TABLE " + v.quick
+				of.quick = of.name + "() AS " + duckdb.Quote(v.quick)
 			}
 			through = append(through, of)
-			v = view{name: v.name, sql: "FROM " + of.name + "()", needs: []string{of.name},
+			v = view{kind: isView, name: v.name, sql: "FROM query(" + of.name + "())", needs: []string{of.name},
 				comment: v.comment, columns: v.columns}
 		}
 		through = append(through, v)
@@ -209,11 +219,14 @@ func (l lakeFiles) scan(relative []string) string {
 	return duckdb.ScanParquet(names.Of(relative, l.path)...)
 }
 
-// macro returns the macro lake_files(paths), which returns paths in the lake: in the directory that the user
-// has assigned to the variable lake or else where the lake was when its catalog was written.
-func (l lakeFiles) macro() string {
-	return "lake_files(paths) AS list_transform(paths, lambda path: coalesce(getvariable('lake'), " +
-		duckdb.Quote(l.root) + ") || '/' || path)"
+// function returns the function lake_files(paths), which returns paths in the lake: in the directory that the
+// user has assigned to the variable lake or else where the lake was when its catalog was written.
+func (l lakeFiles) function() view {
+	text := func(root string) string {
+		return "lake_files(paths) AS list_transform(paths, lambda path: coalesce(getvariable('lake'), " +
+			duckdb.Quote(root) + ") || '/' || path)"
+	}
+	return view{kind: isFunction, name: "lake_files", sql: text(l.root), quick: text(""), ofLake: true}
 }
 
 // answerColumn is the column of view scenarios with the variant that views without _all show.
@@ -360,6 +373,7 @@ var questionViews = sync.OnceValues(func() (all []view, err error) {
 func questionView(q Query) (view, error) {
 	text, err := q.With(nil)
 	return view{
+		kind:  isView,
 		name:  q.Name,
 		sql:   "FROM " + duckdb.Subquery(text),
 		needs: namesIn(q.SQL),
@@ -391,12 +405,14 @@ func sizeBinsView() string {
 		"size_max_bytes)"
 }
 
-// sizeBinMacro returns the macro size_bin_of(bytes), the number of the bin of a flow size.
-func sizeBinMacro() string { return "size_bin_of(bytes) AS " + sizebin.Case("bytes") }
-
-// functions returns the scalar macros of the catalog, as name(parameters) AS expression.
-var functions = sync.OnceValue(func() []string {
-	return []string{sizeBinMacro(), macro("macros/percentile_cell"), macro("macros/percentile_within")}
+// functions returns the functions of the catalog that are the same in every lake. size_bin_of(bytes) is the
+// number of the bin of a flow size.
+var functions = sync.OnceValue(func() []view {
+	all := []view{{kind: isFunction, name: "size_bin_of", sql: "size_bin_of(bytes) AS " + sizebin.Case("bytes")}}
+	for _, name := range []string{"percentile_cell", "percentile_within"} {
+		all = append(all, view{kind: isFunction, name: name, sql: macro("macros/" + name)})
+	}
+	return all
 })
 
 // A macroFolder is the folder of the macros for percentiles.
@@ -422,7 +438,7 @@ func tableMacros(percentiles macroFolder) (all []view) {
 
 func tableMacro(file string) view {
 	text := macro(file)
-	return view{name: path.Base(file), sql: text, needs: namesIn(text), isMacro: true}
+	return view{kind: isTableMacro, name: path.Base(file), sql: text, needs: namesIn(text)}
 }
 
 // macro returns the text of the file of a macro without comments.
@@ -439,16 +455,6 @@ const (
 	create          creation = "CREATE"
 	createOrReplace creation = "CREATE OR REPLACE"
 )
-
-// createFunctions creates the scalar macros of the catalog, and others.
-func createFunctions(run duckdb.Runner, how creation, others ...string) error {
-	statements := names.Of(slices.Concat(functions(), others),
-		func(text string) string { return string(how) + " MACRO " + text })
-	if err := run(strings.Join(statements, ";\n")); err != nil {
-		return fmt.Errorf("macros: %w", err)
-	}
-	return nil
-}
 
 // createViews creates views. CREATE VIEW binds its SQL, which opens a file of each scenario for each table
 // that the SQL reads, and expands the macros. Views of tables and macros are therefore quick until all other
@@ -472,14 +478,12 @@ func createViews(run duckdb.Runner, how creation, views []view) error {
 
 // create runs a CREATE statement of the view with the SQL: sql or quick.
 func (v view) create(run duckdb.Runner, how creation, text string) error {
-	kind := "view"
 	statement := string(how) + " VIEW " + duckdb.Ident(v.name) + " AS " + text
-	if v.isMacro {
-		kind = "macro"
+	if v.kind != isView {
 		statement = string(how) + " MACRO " + text
 	}
 	if err := run(statement); err != nil {
-		return fmt.Errorf("%s %s: %w", kind, v.name, err)
+		return fmt.Errorf("%s %s: %w", strings.ToLower(string(v.kind)), v.name, err)
 	}
 	return nil
 }
