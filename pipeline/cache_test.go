@@ -17,7 +17,7 @@ import (
 // the cache. In the short form, the cache is damaged in one way, and one estimator runs each day.
 func TestCacheChangesNoRow(t *testing.T) {
 	for i, v := range []Variant{independent, flow} {
-		if testing.Short() && !daily.Runs(i, 2) {
+		if daily.Skips(i, 2) {
 			continue
 		}
 		t.Run(v.Estimator.String(), func(t *testing.T) { cacheChangesNoRow(t, v) })

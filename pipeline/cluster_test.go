@@ -99,7 +99,7 @@ func TestKilledClusteredRunContinues(t *testing.T) {
 	want := digestOf(t, o.Lake, estimators.Independent)
 	const after = 2
 	for i, stage := range []string{"cluster", "simulate", "draw"} {
-		if testing.Short() && !daily.Runs(i, 3) {
+		if daily.Skips(i, 3) {
 			continue
 		}
 		o.Lake = t.TempDir()

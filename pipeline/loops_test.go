@@ -113,7 +113,7 @@ func TestClosedLoopsAreRefused(t *testing.T) {
 		{pipeline.Variant{Auto: true}, ",7,0\n", ",7,-1\n", "delay_ns is not an integer from 0", false},
 		{pipeline.Variant{Auto: true}, "8,1,3", "5,1,3", "flow ids are in several rows", false},
 	} {
-		if testing.Short() && !daily.Runs(i, 4) {
+		if daily.Skips(i, 4) {
 			continue
 		}
 		fixture.WriteFile(t, file, strings.Replace(closedFlows, c.old, c.by, 1))

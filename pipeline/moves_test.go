@@ -59,7 +59,7 @@ func TestMoves(t *testing.T) {
 			Converge: "100us"}, "true false 553 true"},
 	} {
 		comparedWith := i == 0 && daily.Runs(1, 7)
-		if testing.Short() && !daily.Runs(i, 7) && !comparedWith {
+		if daily.Skips(i, 7) && !comparedWith {
 			continue
 		}
 		digests := map[string]bool{}
@@ -154,7 +154,7 @@ func TestMovesOfJobsAndTCP(t *testing.T) {
 	}
 	wants := map[*scenario.Scenario]string{jobs: "[3552 true false]", tcp: "[553 true true]"}
 	for i, s := range []*scenario.Scenario{jobs, tcp} {
-		if testing.Short() && !daily.Runs(i, 2) {
+		if daily.Skips(i, 2) {
 			continue
 		}
 		want := wants[s]
@@ -286,7 +286,7 @@ func TestMovesAreRefused(t *testing.T) {
 		{movingScenario(t, moves.Text{Events: []string{"pod0-tor0:pod0-fabric0 down 1us..",
 			"pod0-tor0:pod0-fabric1 down 1us.."}}), pipeline.Variant{Auto: true}, "would never end"},
 	} {
-		if testing.Short() && !daily.Runs(i, 3) {
+		if daily.Skips(i, 3) {
 			continue
 		}
 		e, err := pipeline.Begin(t.Context(), dir, c.s, c.v, pipeline.Settings{})

@@ -49,7 +49,7 @@ func TestStormLeavesNothing(t *testing.T) {
 // after the other in the same lake. The short form compares two numbers each, of one estimator a day.
 func TestSameRowsAtAnyParallelism(t *testing.T) {
 	for i, v := range []Variant{independent, flow} {
-		if testing.Short() && !daily.Runs(i, 2) {
+		if daily.Skips(i, 2) {
 			continue
 		}
 		t.Run(v.Estimator.String(), func(t *testing.T) { sameRows(t, v) })

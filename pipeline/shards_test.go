@@ -193,7 +193,7 @@ func testArrayJobs(tt *testing.T, by estimators.Name) {
 	}
 	divided := 0
 	for at, step := range steps[1 : len(steps)-1] {
-		if testing.Short() && !daily.Runs(at, len(steps)-2) {
+		if daily.Skips(at, len(steps)-2) {
 			if out := t.shard(step, "0/1"); out != "" {
 				t.Fatalf("%s: %s", step, out)
 			}

@@ -45,7 +45,7 @@ func TestVersionsFollowTheRows(t *testing.T) {
 	got := versions{MethodVersion, simkernel.Version, map[string]string{}, map[string]string{}}
 	all := versionScenarios(t)
 	for i, name := range slices.Sorted(maps.Keys(all)) {
-		if testing.Short() && !*updateVersions && !daily.Runs(i, 3) {
+		if !*updateVersions && daily.Skips(i, 3) {
 			continue
 		}
 		s := all[name]

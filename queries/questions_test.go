@@ -286,7 +286,7 @@ func TestKnownAnswers(t *testing.T) {
 	tested := map[string]bool{}
 	for i, c := range slices.Concat(knownAnswers, chartAnswers) {
 		tested[c.query] = true
-		if testing.Short() && !daily.Runs(i, 3) {
+		if daily.Skips(i, 3) {
 			continue
 		}
 		params := map[string]string{"scenario": "aaa", "variant": "own"}

@@ -168,7 +168,7 @@ func TestSweepKeepsTheAnswer(t *testing.T) {
 	notes := map[estimators.Name]string{
 		estimators.Flow: "", estimators.Independent: "is by flow-2, and this sweep is by independent"}
 	for i, estimator := range []estimators.Name{estimators.Flow, estimators.Independent} {
-		if testing.Short() && !daily.Runs(i, 2) {
+		if daily.Skips(i, 2) {
 			continue
 		}
 		note := notes[estimator]

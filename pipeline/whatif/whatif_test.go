@@ -34,7 +34,7 @@ func TestWhatIfIsTheRun(t *testing.T) {
 	t.Parallel()
 	file := fixture.Services(t)
 	for i, by := range []estimators.Name{estimators.Independent, estimators.Flow} {
-		if testing.Short() && !daily.Runs(i, 2) {
+		if daily.Skips(i, 2) {
 			continue
 		}
 		t.Run(by.String(), func(t *testing.T) { testWhatIfIsTheRun(t, file, by) })
@@ -295,7 +295,7 @@ func TestWhatIfOfWholeNetwork(t *testing.T) {
 		{"exact", "fail=pod0-tor0:pod0-fabric1"},
 		{"flow", "add-cable=pod0-tor0:pod1-tor0=10G,0ns"},
 	} {
-		if testing.Short() && !daily.Runs(i, 2) {
+		if daily.Skips(i, 2) {
 			continue
 		}
 		want := c[0]

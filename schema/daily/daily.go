@@ -4,6 +4,7 @@ package daily
 
 import (
 	"os"
+	"testing"
 	"time"
 )
 
@@ -16,6 +17,10 @@ func Runs(number, parts int) bool {
 	day := int(time.Now().Unix() / 86400)
 	return All() || number%parts == day%parts
 }
+
+// Skips reports whether a -short test leaves a case to another day, as Runs divides them. Without -short, a
+// test runs all cases.
+func Skips(number, parts int) bool { return testing.Short() && !Runs(number, parts) }
 
 // Today returns the cases of a test that run today.
 func Today[T any](parts int, all ...T) (today []T) {

@@ -79,7 +79,7 @@ func TestColumnAfter(t *testing.T) {
 		text := c[0]
 		want := c[1]
 		if want != "" {
-			if testing.Short() && !daily.Runs(i, 4) {
+			if daily.Skips(i, 4) {
 				continue
 			}
 			_, err := ingestText(t, text, 0)

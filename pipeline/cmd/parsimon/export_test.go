@@ -108,7 +108,7 @@ func TestExitCodesOfBundles(t *testing.T) {
 		}, exitOther, "is of another version (method 1, here "},
 		{"older, equal", older, exitOK, "rows may differ"},
 	} {
-		if testing.Short() && !daily.Runs(i, 3) {
+		if daily.Skips(i, 3) {
 			continue
 		}
 		path := rewrite(given.name, given.change)

@@ -83,7 +83,7 @@ func TestRunSaysHowLongItTakes(t *testing.T) {
 	scenario := tinyScenario(t, "")
 	lake := filepath.Join(t.TempDir(), "lake")
 	for i, estimator := range []string{"auto", "flow", "independent"} {
-		if testing.Short() && !daily.Runs(i, 3) {
+		if daily.Skips(i, 3) {
 			continue
 		}
 		args := []string{"run", scenario, "--lake", lake, "--estimator", estimator, "--log-format", "json"}

@@ -38,7 +38,7 @@ func long(t *testing.T) {
 // three days should take about equally long. "make test" runs all tests.
 func everyThirdDay(t *testing.T, day int) {
 	t.Helper()
-	if testing.Short() && !daily.Runs(day, 3) {
+	if daily.Skips(day, 3) {
 		t.Skip("-short runs it on another day: make test runs it")
 	}
 }

@@ -142,7 +142,7 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 		model string
 		want  float64
 	}{{"db=messages:100KB", 750}, {"*=messages:1MB", 75}, {"db=bulk", 1}, {"db=paced", 0}} {
-		if testing.Short() && !daily.Runs(i, 4) {
+		if daily.Skips(i, 4) {
 			continue
 		}
 		model := given.model
@@ -168,7 +168,7 @@ func TestTrafficStatesTheModelOfAService(t *testing.T) {
 		{"flag", "--traffic", "db=messages:100KB:burst=8", "8 of them at a time", 94},
 		{"key", "--set", "traffic.db=messages:100KB:burst=4", "4 of them at a time", 188},
 	} {
-		if testing.Short() && !daily.Runs(i, 2) {
+		if daily.Skips(i, 2) {
 			continue
 		}
 		out := c.run(t, given.name, append(slices.Clone(part[:4]), given.flag, given.rule)...)
@@ -236,7 +236,7 @@ func TestLabelsStateTheModelOfAService(t *testing.T) {
 		{"--set traffic.db=paced", "as background traffic"},
 		{"--traffic *=messages:50KB", "as messages of 100 KB, 4 of them at a time"},
 	} {
-		if testing.Short() && !daily.Runs(i, 4) {
+		if daily.Skips(i, 4) {
 			continue
 		}
 		args := []string{"run", "--workload", "stated", "--lake", c.lake, "--estimator", "independent", "--from",

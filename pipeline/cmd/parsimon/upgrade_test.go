@@ -95,7 +95,7 @@ func TestLakesOfOlderVersions(t *testing.T) {
 	withViews(t)
 	t.Parallel()
 	for i, of := range oldLakes {
-		if testing.Short() && !daily.Runs(i, len(oldLakes)) {
+		if daily.Skips(i, len(oldLakes)) {
 			continue
 		}
 		t.Run(of.version, func(t *testing.T) {

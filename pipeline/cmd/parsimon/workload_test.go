@@ -54,7 +54,7 @@ func TestLoadOfABurst(t *testing.T) {
 	at := burstFiles(t, map[string]string{
 		"flows.csv": "src,dst,size_bytes,start_ns\nh0,h1,50000000,0\nh2,h1,50000000,0\n"})
 	for i, estimator := range []string{"exact", "flow", "independent"} {
-		if testing.Short() && !daily.Runs(i, 3) {
+		if daily.Skips(i, 3) {
 			continue
 		}
 		lake := at(estimator)
