@@ -10,7 +10,7 @@ func placesOf(bps []int64) []place {
 	var p places
 	var path []int32
 	for id, b := range bps {
-		p.classes = append(p.classes, linkClass{bps: b, bytePS: 8e12 / float64(b)})
+		p.classes = append(p.classes, linkClass{bps: b})
 		p.classOf = append(p.classOf, int32(id))
 		path = append(path, int32(id))
 	}

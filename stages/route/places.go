@@ -37,8 +37,10 @@ type linkClass struct {
 	delayNS int64
 	sendNS  int64 // of a full packet, and of its ACK on the reverse link
 	bps     int64
-	bytePS  float64 // transmission time of a byte
 }
+
+// bytePS returns the transmission time of a byte.
+func (l *linkClass) bytePS() float64 { return 8e12 / float64(l.bps) }
 
 func (p *places) reset(n *topology.Network, params *simkernel.Params) {
 	p.all = p.all[:0]
@@ -47,8 +49,7 @@ func (p *places) reset(n *topology.Network, params *simkernel.Params) {
 	p.classOf = columns.Resize(p.classOf, len(n.Links))
 	numbers := map[linkClass]int32{}
 	for id, l := range n.Links {
-		class := linkClass{delayNS: l.DelayNS, sendNS: sendAndAckNS(params, n, l), bps: l.BandwidthBps,
-			bytePS: 8e12 / float64(l.BandwidthBps)}
+		class := linkClass{delayNS: l.DelayNS, sendNS: sendAndAckNS(params, n, l), bps: l.BandwidthBps}
 		number, known := numbers[class]
 		if !known {
 			number = int32(len(p.classes))
@@ -93,7 +94,7 @@ func (p *places) add(path []int32) {
 		at.delayToNS += l.delayNS
 		at.pathSendNS += l.sendNS
 		if hop > 0 {
-			ps += l.bytePS
+			ps += l.bytePS()
 		}
 		if l.bps < slowestBps {
 			slowestBps = l.bps

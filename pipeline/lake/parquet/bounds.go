@@ -54,8 +54,10 @@ func (b Bounds) check(table, column string, values arrow.Array, first int64) err
 // outside returns the index of the first value that is neither null nor within the bounds, or -1 if there is
 // none.
 func outside[T int16 | int32 | int64](values []T, a arrow.Array, bounds [2]int64) int {
+	// Values below the bounds are large numbers without a sign.
+	span := uint64(bounds[1] - bounds[0])
 	for i, v := range values {
-		if (int64(v) < bounds[0] || int64(v) > bounds[1]) && a.IsValid(i) {
+		if uint64(int64(v)-bounds[0]) > span && a.IsValid(i) {
 			return i
 		}
 	}
