@@ -97,7 +97,11 @@ func (p *planner) cutLinks(s *step.Step, in *inputs, prior []engine.Task) ([]eng
 	}
 	var ranges []route.LinkRange
 	if p.Partitions > 0 || len(prior) == 0 {
-		ranges = loads.Cut(wants, p.Partitions)
+		partitions := p.Partitions
+		if p.Ephemeral && partitions == 0 { // no run with other settings finds the results
+			partitions = max(p.Workers, loads.FewestRanges(wants))
+		}
+		ranges = loads.Cut(wants, partitions)
 	} else {
 		ranges = names.Of(rangesOf(prior), func(r step.Range) route.LinkRange { return loads.Range(r, wants) })
 	}

@@ -170,7 +170,7 @@ func (e *Estimation) Close() {
 // OpenQueries opens the lake for queries about the scenario, and about others, within the memory limit of the
 // estimate.
 func (e *Estimation) OpenQueries(ctx context.Context, others ...lake.ScenarioID) (*queries.DB, error) {
-	e.freeMemory()
+	e.FreeMemory()
 	o, err := catalog.Options(e.Lake, e.duckOptions(), append(others, e.ID())...)
 	if err != nil {
 		return nil, err
@@ -181,12 +181,12 @@ func (e *Estimation) OpenQueries(ctx context.Context, others ...lake.ScenarioID)
 // OpenDuckDB opens an empty DuckDB database within the memory limit of the estimate, for SQL over the lake's
 // files.
 func (e *Estimation) OpenDuckDB(ctx context.Context) (*sql.DB, error) {
-	e.freeMemory()
+	e.FreeMemory()
 	return duckdb.Open(ctx, e.duckOptions())
 }
 
-// freeMemory releases unused heap memory to the operating system if there is much of it.
-func (e *Estimation) freeMemory() {
+// FreeMemory releases unused heap memory to the operating system if there is much of it.
+func (e *Estimation) FreeMemory() {
 	var has runtime.MemStats
 	runtime.ReadMemStats(&has)
 	if has.HeapSys-has.HeapReleased > uint64(e.MemoryBytes/8) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -34,6 +35,10 @@ type sweeper struct {
 	dir      string        // directory of the records, in the state of the base, relative to the lake
 	scan     string        // SQL that reads table slowdowns of the base
 	closed   bool          // flows wait for others
+
+	mu        sync.Mutex // guards the databases
+	databases []*sql.DB  // those that no cable uses
+	opened    int        // number of databases
 }
 
 func newSweeper(base *pipeline.Estimation, session *lake.Session, plan SweepPlan, o Settings) (
@@ -115,6 +120,7 @@ func (s *sweeper) estimateEach(ctx context.Context) error {
 	if err := schedule.announce(ctx, s.base); err != nil {
 		return err
 	}
+	defer s.closeDatabases()
 	err = schedule.each(ctx, "cables", func(ctx context.Context, i int, o pipeline.Settings) (err error) {
 		n := todo[i]
 		s.Cables[n], err = s.one(ctx, s.cables[n], o)
@@ -185,11 +191,12 @@ func (s *sweeper) read(ctx context.Context, run *pipeline.Estimation, swept *Swe
 	if err != nil {
 		return err
 	}
-	db, err := run.OpenDuckDB(ctx)
+	run.FreeMemory()
+	db, err := s.takeDatabase(ctx, &run.Settings)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }()
+	defer s.giveDatabase(db)
 	var wrong [4]error // the first error is returned
 	swept.Full, wrong[0] = servicePercentiles(ctx, db, scan)
 	pairs := filepath.Join(run.Executor().Session().TmpPath(), "pairs.parquet")
@@ -199,10 +206,41 @@ func (s *sweeper) read(ctx context.Context, run *pipeline.Estimation, swept *Swe
 	return cmp.Or(wrong[:]...)
 }
 
+// takeDatabase returns a database for the results of a cable. To open one takes a tenth of the processor time
+// of a small estimate, so a later cable uses it again.
+func (s *sweeper) takeDatabase(ctx context.Context, o *pipeline.Settings) (*sql.DB, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.databases) - 1
+	if last >= 0 {
+		db := s.databases[last]
+		s.databases = s.databases[:last]
+		return db, nil
+	}
+	s.opened++
+	spill := filepath.Join(s.session.TmpPath(), fmt.Sprintf("duckdb-%d", s.opened))
+	return duckdb.Open(ctx, duckdb.Options{MemoryBytes: max(128<<20, o.MemoryBytes), Threads: o.Workers,
+		SpillDir: spill})
+}
+
+// giveDatabase returns a database that a later cable may use.
+func (s *sweeper) giveDatabase(db *sql.DB) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.databases = append(s.databases, db)
+}
+
+// closeDatabases closes the databases of the cables, to which nothing was written.
+func (s *sweeper) closeDatabases() {
+	for _, db := range s.databases {
+		_ = db.Close()
+	}
+}
+
 // servicePercentiles returns the slowdowns at pipeline.Quantiles, for each service and for all flows. scan is
 // SQL that reads table slowdowns.
 func servicePercentiles(ctx context.Context, db *sql.DB, scan string) (percentilesOf, error) {
-	if _, err := db.ExecContext(ctx, "CREATE VIEW slowdowns AS FROM "+scan); err != nil {
+	if _, err := db.ExecContext(ctx, "CREATE OR REPLACE VIEW slowdowns AS FROM "+scan); err != nil {
 		return nil, duckdb.FirstLine(err)
 	}
 	out := percentilesOf{}

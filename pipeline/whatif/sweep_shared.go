@@ -74,5 +74,6 @@ func (r *CableRunner) with(ctx context.Context, do func(s *sweeper) error) error
 	if err != nil {
 		return err
 	}
+	defer s.closeDatabases()
 	return do(s)
 }

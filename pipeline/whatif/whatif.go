@@ -277,16 +277,16 @@ type pair struct {
 }
 
 // create creates the views base_TABLE and other_TABLE of both estimates, and view pairs, whose rows are
-// pairs.
+// pairs. It replaces those of another join.
 func (j *join) create(ctx context.Context, db *sql.DB) error {
-	text := "CREATE MACRO size_bin_name(bytes) AS CASE"
+	text := "CREATE OR REPLACE MACRO size_bin_name(bytes) AS CASE"
 	for _, b := range sizebin.Bins() {
 		text += fmt.Sprintf(" WHEN bytes <= %d THEN %s", b.MaxBytes, duckdb.Quote(b.Name))
 	}
 	text += " END"
 	for of, scans := range map[string]map[string]string{"base": j.base.scans, "other": j.other.scans} {
 		for table, scan := range scans {
-			text += "; CREATE VIEW " + of + "_" + table + " AS FROM " + scan
+			text += "; CREATE OR REPLACE VIEW " + of + "_" + table + " AS FROM " + scan
 		}
 	}
 	pairs := "pairs"
@@ -297,7 +297,7 @@ func (j *join) create(ctx context.Context, db *sql.DB) error {
 	if j.unpaired {
 		pairs = "unpaired"
 	}
-	text += "; CREATE VIEW pairs AS " + strings.ReplaceAll(queries.Known(pairs).SQL, "$same", same)
+	text += "; CREATE OR REPLACE VIEW pairs AS " + strings.ReplaceAll(queries.Known(pairs).SQL, "$same", same)
 	_, err := db.ExecContext(ctx, text)
 	return duckdb.FirstLine(err)
 }

@@ -159,7 +159,7 @@ type LinkRange struct {
 
 // Sizes of ranges of links, in flows. Several ranges fit into the memory of a worker (about 100 bytes per
 // flow, plus the observations). If there are many ranges, they are larger, because each range reads from
-// every file of hops. minRanges keeps several workers busy on a small scenario.
+// every file of hops. minRanges keeps several workers busy on a small scenario, however many there are.
 const (
 	rangeFlows    = 500_000
 	maxRangeFlows = 2_000_000
@@ -183,16 +183,14 @@ func (l *Loads) Range(links step.Range, wants func(link int32) bool) LinkRange {
 // the number of ranges follows from the sizes. The ranges then depend only on the workload, so runs with
 // other settings find each other's results.
 func (l *Loads) Cut(wants func(link int32) bool, ranges int) []LinkRange {
-	var flows, packets int64
+	var packets int64
 	for id, x := range l.Links {
 		if wants(int32(id)) {
-			flows += x.Flows
 			packets += x.Packets
 		}
 	}
 	if ranges <= 0 {
-		size := min(max(rangeFlows, flows/manyRanges), maxRangeFlows)
-		ranges = int(max(minRanges, (flows+size-1)/size))
+		ranges = max(minRanges, l.FewestRanges(wants))
 	}
 	var all []LinkRange
 	var lo, cost int64
@@ -212,6 +210,18 @@ func (l *Loads) Cut(wants func(link int32) bool, ranges int) []LinkRange {
 		cost += x.Packets
 	}
 	return append(all, l.Range(step.Range{Lo: lo, Hi: int64(len(l.Links))}, wants))
+}
+
+// FewestRanges returns the number of ranges of wanted links, at least 1, that follows from their sizes.
+func (l *Loads) FewestRanges(wants func(link int32) bool) int {
+	var flows int64
+	for id, x := range l.Links {
+		if wants(int32(id)) {
+			flows += x.Flows
+		}
+	}
+	size := min(max(rangeFlows, flows/manyRanges), maxRangeFlows)
+	return int(max(1, (flows+size-1)/size))
 }
 
 // EveryLink selects every link.

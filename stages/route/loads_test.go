@@ -214,6 +214,13 @@ func TestRangesOfLinks(t *testing.T) {
 			t.Errorf("%d flows: %d ranges, want %d", 1000*c.flows, got, c.want)
 		}
 	}
+	// An estimate that no other run continues has as few ranges as their sizes allow.
+	for flows, want := range map[int64]int{0: 1, 1: 1, 500: 1, 501: 2, 8_001: 17, 200_000: 100} {
+		got := loads(1000, flows, flows).FewestRanges(EveryLink)
+		if got != want {
+			t.Errorf("%d flows: at least %d ranges, want %d", 1000*flows, got, want)
+		}
+	}
 }
 
 // A round trip is that of a full packet and its ACK: 2 × (1,000 + 838 + 48) ns for one link and its reverse.
