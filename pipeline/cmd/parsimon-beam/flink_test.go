@@ -87,8 +87,9 @@ func jobServer(t *testing.T, jars string) (endpoint string) {
 	return endpoint
 }
 
-// A job on Flink, with its workers in this process, writes the same rows of every table as a local run. With
-// PARSIMON_LONG set, the network has 256 hosts and the number of passes is the default.
+// A job on Flink, with its workers in this process, writes the same rows of every table as a local run, and
+// then as a local sweep of two cables. With PARSIMON_LONG set, the network has 256 hosts and the number of
+// passes is the default.
 func TestSameRowsOnFlink(t *testing.T) {
 	jars := os.Getenv("PARSIMON_FLINK")
 	if jars == "" {
@@ -99,7 +100,7 @@ func TestSameRowsOnFlink(t *testing.T) {
 	if os.Getenv("PARSIMON_LONG") != "" {
 		file, by = "small", []string{"--partitions", "32"}
 	}
-	_, want := locally(t, file, by...)
+	run, want := locally(t, file, by...)
 	// These were set by the tests on Prism.
 	endpoint, environment, parallelism := *jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism
 	t.Cleanup(func() {
@@ -107,9 +108,14 @@ func TestSameRowsOnFlink(t *testing.T) {
 	})
 	*jobopts.Endpoint, *jobopts.EnvironmentType, *jobopts.Parallelism = jobServer(t, jars), "LOOPBACK", 2
 	lake := t.TempDir()
-	if _, err := beamJob(t, append(by, file, "--lake", lake, "--runner", "flink",
-		"--resubmit", "0")...); err != nil {
+	by = append(by, file, "--lake", lake, "--runner", "flink", "--resubmit", "0")
+	if _, err := beamJob(t, by...); err != nil {
 		t.Fatal(err)
 	}
 	sameRows(t, "on Flink", lake, want)
+	const cables = "pod0-fabric0:plane0-spine0,pod0-fabric1:plane1-spine0"
+	if _, err := beamJob(t, append(by, "--fail", "each:"+cables)...); err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, "a sweep on Flink", lake, sweptLocally(t, run, cables))
 }

@@ -198,6 +198,18 @@ func TestSameRowsOnPrism(t *testing.T) {
 	}
 }
 
+// sweptLocally sweeps the cables of a tier in the lake of an estimate, and returns the digests of its tables.
+func sweptLocally(t *testing.T, run *pipeline.Estimation, tier string) map[string]string {
+	t.Helper()
+	dir := run.Lake.Path()
+	plan := whatif.SweepPlan{Tier: tier, Quantile: 0.99}
+	o := whatif.Settings{Lake: dir, Variant: run.Variant()}
+	if _, err := whatif.RunSweep(t.Context(), string(run.ID()), plan, o); err != nil {
+		t.Fatal(err)
+	}
+	return digests(t, dir)
+}
+
 // A sweep on Prism writes the rows of a local sweep, also if a part of it is already done. Otherwise the
 // ranking of cables would depend on where they were estimated.
 func TestSameSweepOnPrism(t *testing.T) {
@@ -205,14 +217,8 @@ func TestSameSweepOnPrism(t *testing.T) {
 	for _, by := range []string{"exact", "flow"} {
 		t.Run(by, func(t *testing.T) {
 			cables := []string{"--estimator", by, "--fail", "each:fabric-spine"}
-			run, _ := locally(t, file, "--estimator", by, "--fail", "each:fabric-spine")
-			dir := run.Lake.Path()
-			plan := whatif.SweepPlan{Tier: "fabric-spine", Quantile: 0.99}
-			o := whatif.Settings{Lake: dir, Variant: run.Variant()}
-			if _, err := whatif.RunSweep(t.Context(), string(run.ID()), plan, o); err != nil {
-				t.Fatal(err)
-			}
-			want := digests(t, dir)
+			run, _ := locally(t, file, cables...)
+			want := sweptLocally(t, run, "fabric-spine")
 			lake := t.TempDir()
 			out, err := beamJob(t, append(cables, file, "--lake", lake)...)
 			if err != nil {
