@@ -200,18 +200,17 @@ func TestChildEndsWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
+	var left []string
 	for range 250 {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
-		if err != nil || strings.Contains(string(state), ") Z ") {
-			left, _ := filepath.Glob(dir + "/*")
-			if !slices.Equal(left, []string{other}) {
-				t.Errorf("the child has left %q, want %q", left, other)
-			}
+		left, _ = filepath.Glob(dir + "/*")
+		ended := err != nil || strings.Contains(string(state), ") Z ")
+		if ended && slices.Equal(left, []string{other}) {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("child %d still runs", child)
+	t.Errorf("child %d still runs, or has left more than %q: %q", child, other, left)
 	_ = syscall.Kill(child, syscall.SIGKILL)
 }
 
