@@ -33,6 +33,10 @@ import (
 const (
 	variable = "PARSIMON_QUERY_PROCESS" // the environment of a child has its SpillDir there
 	ended    = 64                       // added to the exit code of a child that ends without a crash
+	// DuckDB's allocator returns free address space. Otherwise it keeps it to use it again, and RLIMIT_DATA
+	// counts it: a query that spills then fails with "bad allocation", although its memory is within the limit
+	// (jemalloc issue 1538).
+	allocator = "DUCKDB_JE_MALLOC_CONF=retain:false"
 	// of Go's heap, above which its collector works harder: room for batches of rows
 	heapBytes = 96 << 20
 )
@@ -107,7 +111,7 @@ func Run(ctx context.Context, of Child, out, log io.Writer) (code int, err error
 	defer kill()
 	stderr := &bytes.Buffer{}
 	c := exec.CommandContext(running, executable, of.Args...)
-	c.Env = append(os.Environ(), variable+"="+of.SpillDir)
+	c.Env = append(os.Environ(), variable+"="+of.SpillDir, allocator)
 	c.Stderr = stderr
 	// The child always writes to a pipe, because it opens /dev/stdout again, which fails for a socket and
 	// truncates a file.
