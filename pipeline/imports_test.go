@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 
 	"stages": {"schema/...", "simkernel/...", "stages/rng", "stages/moves", "stages/topology", "stages/workload",
 		"queries/duckdb"},
-	"stages/ingest": {"schema/...", "stages/ingest/...", "stages/topology", "queries/duckdb"},
+	"stages/ingest": {"schema/...", "stages/ingest/...", "stages/topology", "stages/workload", "queries/duckdb"},
 	"stages/ingest/connections": {"schema", "schema/columns", "stages/ingest/extsort", "stages/rng",
 		"stages/topology", "stages/workload"},
 	"stages/ingest/extsort": nil,

@@ -217,6 +217,17 @@ func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, nam
 
 // wholeFlows writes flows whose rows are flows.
 func (m *merging) wholeFlows(ctx context.Context, out Tables) error {
+	if m.isFew() {
+		done, err := m.fewFlows(out)
+		if done || err != nil {
+			return err
+		}
+	}
+	return m.sortedFlows(ctx, out)
+}
+
+// sortedFlows writes any number of flows.
+func (m *merging) sortedFlows(ctx context.Context, out Tables) error {
 	records, err := m.withoutRepeated(ctx)
 	if err != nil {
 		return err
