@@ -38,8 +38,8 @@ type EstimatorCosts struct {
 	DiskBytes int64 `json:"disk_bytes"` // of the tables that are kept, with those that estimates share
 }
 
-// startSeconds is the processor time of the start of every run (prediction.md).
-const startSeconds = 0.7
+// startSeconds is the processor time of a run of one packet (forecast.md).
+const startSeconds = 0.2
 
 // Forecast runs the first stages of the plan, up to and including route, and predicts the costs of the
 // others on a number of cores.

@@ -22,9 +22,9 @@ const (
 	largeHosts = 6144
 	windowNS   = 220
 
-	usualFlows      = 460  // 12 MB of state, about as much as the caches hold
+	usualFlows      = 1280 // 32 MB of state, about as much as the caches hold
 	usualOfHosts    = 0.25 // flows for each host that large networks have at these costs anyway
-	doublingShare   = 0.47
+	doublingShare   = 0.6
 	demandingFactor = 1.4 // buffers, classes and TCP: 1.3 to 1.5
 
 	// Processor time of the steps beside the simulation, for each flow and for each link of its path.
