@@ -177,6 +177,7 @@ func (in *ingestion) readShard(ctx context.Context, files []string) (err error) 
 	if mine, err = in.digestAll(ctx, mine); err != nil {
 		return err
 	}
+	in.NoMerge = true
 	ingester, err := in.newIngester(ctx)
 	if err != nil {
 		return err

@@ -166,6 +166,8 @@ type Files struct {
 	Open func(t schema.Table, file string) schema.Batches `json:"-"`
 	// Create begins a file, which the caller closes. Only File needs it.
 	Create func(t schema.Table, file string) (schema.SinkFile, error) `json:"-"`
+	// NoMerge means that Merge is not called, so that records need not be collected for it.
+	NoMerge bool
 }
 
 // Defaults of merging. Flow logs divide connections into records of one or ten minutes. Each has the times of

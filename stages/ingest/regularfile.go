@@ -181,7 +181,7 @@ func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regular
 		hashes:    extsort.New(&in.collector.Memory, in.o.TmpDir, in.o.MemoryBytes/8, byHash),
 		out:       regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},
 	}
-	if m.Records {
+	if m.Records && !in.o.NoMerge {
 		r.out.collected = in.collector.Read(n)
 	}
 	r.firstNS = math.MaxInt64
