@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -389,27 +390,51 @@ func (in *ingestion) number(digest string) int32 {
 	return n
 }
 
-// digestAll completes files by their digests and sizes. With SkipDamaged, it skips files that cannot be read.
+// digestAll completes files, side by side, by their digests and sizes. With SkipDamaged, it skips files that
+// cannot be read. If several files cannot be read, the error is that of the first one.
 func (in *ingestion) digestAll(ctx context.Context, files []Source) (read []Source, err error) {
-	for _, s := range files {
-		digest, err := ingest.Digest(ctx, "flow file", s.File)
-		if err != nil {
-			if !in.maySkip(ctx, err) {
-				return nil, err
-			}
-			in.skip(s.File, err)
-			continue
+	errs := make([]error, len(files))
+	var failed atomic.Bool
+	err = engine.Parallel(ctx, in.Workers, len(files), func(ctx context.Context, i int) error {
+		if failed.Load() {
+			return nil
 		}
-		info, err := os.Stat(s.File)
-		if err != nil {
-			return nil, err
+		errs[i] = files[i].digest(ctx)
+		if errs[i] != nil && !in.maySkip(ctx, errs[i]) {
+			failed.Store(true)
 		}
-		s.Digest = digest.SHA256
-		s.FileBytes = info.Size()
-		s.xxh3 = digest.XXH3
-		read = append(read, s)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return read, nil
+	for i, s := range files {
+		switch {
+		case errs[i] == nil:
+			read = append(read, s)
+		case !in.maySkip(ctx, errs[i]):
+			return nil, errs[i]
+		default:
+			in.skip(s.File, errs[i])
+		}
+	}
+	return read, ctx.Err()
+}
+
+// digest completes a file by its digests and its size.
+func (s *Source) digest(ctx context.Context) error {
+	digest, err := ingest.Digest(ctx, "flow file", s.File)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(s.File)
+	if err != nil {
+		return err
+	}
+	s.Digest = digest.SHA256
+	s.FileBytes = info.Size()
+	s.xxh3 = digest.XXH3
+	return nil
 }
 
 // maySkip reports whether a file that cannot be read because of an error may be skipped.
