@@ -37,7 +37,7 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 	if err != nil {
 		return nil, err
 	}
-	ingested, err := l.Workloads()
+	ingested, err := l.BegunWorkloads()
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,11 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 	}
 	for _, id := range ingested {
 		p := lake.Place{Workload: id}
-		o, err := u.read(l, p, p.WorkloadPath(), seen)
+		state := p.WorkloadPath()
+		if !l.Exists(state) {
+			state = p.StatePath()
+		}
+		o, err := u.read(l, p, state, seen)
 		if err != nil {
 			return nil, err
 		}

@@ -172,9 +172,17 @@ func (l *Lake) Scenarios() ([]ScenarioID, error) {
 
 // Workloads lists the ingested workloads of the lake, sorted by name.
 func (l *Lake) Workloads() (ids []WorkloadID, err error) {
+	ids, err = l.BegunWorkloads()
+	return slices.DeleteFunc(ids, func(id WorkloadID) bool {
+		return !l.Exists(Place{Workload: id}.WorkloadPath())
+	}), err
+}
+
+// BegunWorkloads is Workloads with those whose first ingest is not complete.
+func (l *Lake) BegunWorkloads() (ids []WorkloadID, err error) {
 	places, err := l.places()
 	for _, p := range places {
-		if p.Workload != "" && l.Exists(p.StatePath(workloadFile)) {
+		if p.Workload != "" {
 			ids = append(ids, p.Workload)
 		}
 	}

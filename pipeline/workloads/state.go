@@ -176,7 +176,11 @@ func Read(l *lake.Lake, id lake.WorkloadID) (s *State, found bool, err error) {
 
 // Resolve reads the ingested workload that a user names. If the name is a hash, a prefix is sufficient.
 func Resolve(l *lake.Lake, name string) (*State, error) {
-	id, err := resolve(l, name, names.Abbreviated)
+	ids, err := l.Workloads()
+	if err != nil {
+		return nil, err
+	}
+	id, err := resolve(l, name, ids, names.Abbreviated)
 	if err != nil {
 		return nil, err
 	}
@@ -184,17 +188,18 @@ func Resolve(l *lake.Lake, name string) (*State, error) {
 	return s, err
 }
 
-// ResolveWhole checks that the lake has a workload with exactly this name. The error lists the workloads of
-// the lake.
+// ResolveWhole checks that the lake has a workload with exactly this name, complete or not. The error lists
+// the workloads of the lake.
 func ResolveWhole(l *lake.Lake, name string) (lake.WorkloadID, error) {
-	return resolve(l, name, names.Exact)
-}
-
-func resolve(l *lake.Lake, name string, match names.Match) (lake.WorkloadID, error) {
-	ids, err := l.Workloads()
+	ids, err := l.BegunWorkloads()
 	if err != nil {
 		return "", err
 	}
+	return resolve(l, name, ids, names.Exact)
+}
+
+func resolve(l *lake.Lake, name string, ids []lake.WorkloadID, match names.Match) (
+	lake.WorkloadID, error) {
 	all := make([]names.Thing, len(ids))
 	for i, id := range ids {
 		_, chosen := lake.ParseScenarioID(string(id)) // hashes look like scenario ids

@@ -245,3 +245,19 @@ func TestIngestFailures(t *testing.T) {
 		}
 	}
 }
+
+// Files that shards have read take disk space before the workload exists: du shows them, and rm removes them.
+func TestShardsWithoutAWorkload(t *testing.T) {
+	t.Parallel()
+	tr := newTrace(t)
+	dir := filepath.Join(tr.dir, "shards")
+	args := append(tr.args(dir, tr.first), "--workload", "day", "--shard", "0/1")
+	contains(t, must(t, args...), "shard 0/1 of workload day: 1 files", "the same command without --shard")
+	contains(t, must(t, "du", "--lake", dir), "day")
+	contains(t, must(t, "rm", "--workload", "day", "--lake", dir), "day")
+	for path := range files(t, dir) {
+		if strings.Contains(path, "workload=day") {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
