@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,6 +137,21 @@ func (l *Lake) LockStage(path string, begin func() error) (*FileLock, error) {
 	if err == nil {
 		err = flock(f, syscall.LOCK_SH)
 	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &FileLock{f}, nil
+}
+
+// LockAlone waits until no other process holds the lock at a lake-relative path, and takes it.
+func (l *Lake) LockAlone(ctx context.Context, path string) (*FileLock, error) {
+	f, err := l.openLock(path)
+	if err != nil {
+		return nil, err
+	}
+	err = poll(ctx, math.MaxInt64, 50*time.Millisecond, func() error {
+		return flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

@@ -150,8 +150,7 @@ func (s *sweeper) recorded(c [2]int32, swept *SweptCable) bool {
 	return true
 }
 
-// one estimates the failure of one cable. If another process estimates it at the same time, one waits for it
-// as long as the settings allow, and uses its record.
+// one estimates the failure of one cable.
 func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swept SweptCable, err error) {
 	began := time.Now()
 	o.Log = o.Log.Level(zerolog.WarnLevel)
@@ -165,9 +164,6 @@ func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swe
 		return swept, err
 	}
 	defer run.Close()
-	if s.recorded(c, &swept) {
-		return swept, run.Forget()
-	}
 	n := s.base.Network
 	swept = SweptCable{A: c[0], B: c[1], NameA: n.Name(c[0]), NameB: n.Name(c[1])}
 	if err := run.Estimate(ctx); err != nil {

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"context"
-	"math"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
@@ -21,7 +20,6 @@ type CableRunner struct {
 // NewCableRunner checks a sweep of a scenario whose flows are in the lake. The variant must not be automatic.
 func NewCableRunner(ctx context.Context, base string, plan SweepPlan, o Settings) (*CableRunner, error) {
 	o.For = pipeline.ForDifference
-	o.Wait = math.MaxInt64 // for another attempt at the same cable
 	model, err := pipeline.OpenModelIn(ctx, o.Lake, base)
 	if err != nil {
 		return nil, err
@@ -44,13 +42,20 @@ func (r *CableRunner) Todo(ctx context.Context) (todo []int, err error) {
 	return todo, err
 }
 
-// Do estimates cable n, unless it is estimated already. It may be called repeatedly and concurrently.
+// Do estimates cable n, unless it is estimated already. It may be called repeatedly and concurrently: it
+// waits while another attempt estimates the cable.
 func (r *CableRunner) Do(ctx context.Context, n int) error {
 	return r.with(ctx, func(s *sweeper) error {
+		// The attempts make and remove the same scenario, so the lock is not one of its files.
+		lock, err := s.base.Lake.LockAlone(ctx, s.record(s.cables[n])+".lock")
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
 		if s.recorded(s.cables[n], new(SweptCable)) {
 			return nil
 		}
-		_, err := s.one(ctx, s.cables[n], r.o.Settings)
+		_, err = s.one(ctx, s.cables[n], r.o.Settings)
 		return err
 	})
 }
