@@ -25,6 +25,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"parsimon/schema/names"
+	"parsimon/stages/topology"
 )
 
 // FindSources lists the files that arguments name: files, all files below directories (hive-partitioned or
@@ -289,7 +290,7 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 	}
 	defer func() { _ = content.Close() }() // read only
 	hash := xxh3.New()
-	in := io.TeeReader(untilDone{ctx, content}, hash)
+	in := io.TeeReader(topology.UntilDone(ctx, content), hash)
 	f, err := os.Create(out)
 	if err != nil {
 		return text, err
@@ -317,19 +318,6 @@ func readLines(ctx context.Context, work fileWork, out string) (text textFile, e
 	text.rows = w.staged
 	text.xxh3 = hash.Sum64()
 	return text, cmp.Or(ctx.Err(), errors.Join(err, w.w.Close()))
-}
-
-// An untilDone reads until its context is done.
-type untilDone struct {
-	ctx context.Context //nolint:containedctx // io.Reader has no context
-	r   io.Reader
-}
-
-func (u untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }
 
 // A lineParser reads the lines of a text of fields.

@@ -118,7 +118,7 @@ func (in *Ingester) eachTextRow(ctx context.Context, m *Mapping, file string, wa
 		return false, err
 	}
 	defer func() { _ = content.Close() }() // read only
-	r := &lineReader{r: bufio.NewReader(untilDone{ctx, content})}
+	r := &lineReader{r: bufio.NewReader(topology.UntilDone(ctx, content))}
 	p := &lineParser{m: m, limit: -1}
 	t := &tableRows{parser: p, want: want, addRow: addRow}
 	w := &lineWriter{w: t}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -151,6 +152,22 @@ const MaxFileBytes = 512 << 20
 
 // Open opens a file for reading. A pipe without a writer is empty.
 func Open(file string) (*os.File, error) { return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
+
+// UntilDone returns a reader that fails once the context has ended.
+func UntilDone(ctx context.Context, r io.Reader) io.Reader { return untilDone{ctx, r} }
+
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // io.Reader has no context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
 
 // ReadFile reads a file of at most 512 MiB that Open opens. Devices are an error, because some of them, such
 // as /dev/zero, never end.

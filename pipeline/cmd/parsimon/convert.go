@@ -77,7 +77,10 @@ func readTrace(ctx context.Context, path string, memoryBytes int64) (t *jobs.Tra
 		if err != nil {
 			return nil, err
 		}
-		return untilEnd{f, ctx.Err}, nil
+		return struct {
+			io.Reader
+			io.Closer
+		}{topology.UntilDone(ctx, f), f}, nil
 	}
 	switch {
 	case filepath.Ext(path) == ".et":
@@ -99,20 +102,6 @@ func readTrace(ctx context.Context, path string, memoryBytes int64) (t *jobs.Tra
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return t, cmp.Or(ctx.Err(), err) // an interruption cuts a line
-}
-
-// untilEnd is a reader that fails once ended returns an error.
-type untilEnd struct {
-	io.ReadCloser
-	ended func() error
-}
-
-// Read implements io.Reader.
-func (r untilEnd) Read(p []byte) (int, error) {
-	if err := r.ended(); err != nil {
-		return 0, err
-	}
-	return r.ReadCloser.Read(p)
 }
 
 var rankFile = regexp.MustCompile(`^(.*\.)(\d+)\.et$`)
