@@ -165,8 +165,10 @@ func (v *queryVerb) answer(ctx context.Context, l *lake.Lake, asked request) err
 	if err := subprocess.Begin(&v.limits); err != nil {
 		return err
 	}
+	limits := v.limits
+	limits.MemoryBytes -= limits.MemoryBytes / 5 // memory that DuckDB does not count
 	defer l.LockForReading().Close()
-	o, err := catalog.Options(l, v.limits)
+	o, err := catalog.Options(l, limits)
 	if err != nil {
 		return err
 	}
