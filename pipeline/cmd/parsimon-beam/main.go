@@ -293,7 +293,7 @@ Sweeps of parameters (parsimon sweep --set) do not run on Beam.
 
 With --workload, the job reads the shards of an ingest, a shard on each worker. "parsimon ingest SOURCE...
 --workload NAME --shard 0/N" has begun it. The workers need the sources and tables under the same paths. The
-records are merged here.
+records are merged here. With --async, "parsimon ingest" without --shard merges them when the job has ended.
 
 Flags:
 `
