@@ -242,7 +242,14 @@ func withAnswer(model *Model, like Variant) Variant {
 	return like
 }
 
-// estimated reports whether the lake holds the complete estimate of a variant.
+// Estimated reports whether the lake holds the complete estimate of a variant. With Auto, that is the answer
+// of the scenario's last run, if an automatic estimate can choose it.
+func (m *Model) Estimated(v Variant) bool {
+	v = withAnswer(m, v)
+	return !v.Auto && m.estimated(v)
+}
+
+// estimated reports whether the lake holds the complete estimate of a variant, which is not Auto.
 func (m *Model) estimated(v Variant) bool {
 	_, incomplete := ReadOnly(m, v, Settings{}).Records(schema.Slowdowns)
 	return incomplete == nil

@@ -182,7 +182,7 @@ func (s *Sweep) rank() {
 }
 
 // Confirm simulates the whole network with each of the first count cables failing, unless this sweep
-// simulated the whole network already.
+// simulated the whole network already. If the budget is over, it only reads what the lake has.
 func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) {
 	o.Variant = pipeline.Variant{Estimator: estimators.Exact}
 	if count == 0 || s.Variant == o.Variant.String() {
@@ -194,7 +194,16 @@ func (s *Sweep) Confirm(ctx context.Context, count int, o Settings) (err error) 
 	plan.worst = fmt.Sprintf("%d worst of %s", len(cables), plan.Tier)
 	plan.Tier = strings.Join(cables, ",")
 	if o.Budget > 0 { // it is that of both sweeps
-		o.Budget = max(1, o.Budget-time.Duration(s.Seconds*float64(time.Second)))
+		o.Budget -= time.Duration(s.Seconds * float64(time.Second))
+		// After the budget, only records of cables are read, and the base is not simulated for them.
+		if o.Budget <= 0 {
+			model, err := pipeline.OpenModelIn(ctx, o.Lake, s.Base)
+			if err != nil || !model.Estimated(o.Variant) {
+				s.Confirmed = &Sweep{Left: len(cables)}
+				return err
+			}
+			o.Budget = 1
+		}
 	}
 	s.Confirmed, err = RunSweep(ctx, s.Base, plan, o)
 	if _, ok := errors.AsType[*budgetError](err); ok {

@@ -56,6 +56,10 @@ func TestSweep(t *testing.T) {
 	if err := s.Confirm(ctx, 1, spent(o)); err != nil || s.Confirmed.Left != 1 {
 		t.Errorf("confirmed after the budget: %+v, %v", s.Confirmed, err)
 	}
+	exact := pipeline.Variant{Estimator: estimators.Exact}
+	if opened(t, o.Lake, base, exact).Estimated(exact) {
+		t.Error("the base is simulated after the budget")
+	}
 	s, err = RunSweep(ctx, base, plan, o)
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +103,11 @@ func TestSweep(t *testing.T) {
 		if !found(c, s.Cables[0]) && !found(c, s.Cables[1]) || again != nil || s.Confirmed.Confirmed != nil {
 			t.Errorf("%s:%s is confirmed", c.NameA, c.NameB)
 		}
+	}
+	again := *s
+	if err := again.Confirm(ctx, 3, spent(o)); err != nil || len(again.Confirmed.Cables) != 2 ||
+		again.Confirmed.Left != 1 {
+		t.Errorf("2 of 3 confirmed before the budget was over: %+v, %v", again.Confirmed, err)
 	}
 	var text bytes.Buffer
 	if err := s.Text(4).Write(&text, "text"); err != nil || !strings.Contains(text.String(), "flows: batch") ||
