@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +46,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 		}
 	}
 	dir := filepath.Join(root, temp)
-	if err := makeTemp(dir); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755)); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
@@ -64,19 +63,6 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 		return err
 	}
 	return flush(root)
-}
-
-// makeTemp makes a directory that must not exist. A command that ends may remove the directory above it, if
-// that is empty, at any time.
-func makeTemp(dir string) (err error) {
-	const attempts = 100
-	for range attempts {
-		err = errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755))
-		if !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return err
 }
 
 // viewsOf returns the absolute path of a lake and the views of its catalog over files of it.

@@ -71,7 +71,7 @@ type ParameterRun struct {
 
 // SweepParameters estimates every combination, several side by side. It checks all scenarios before the first
 // run. An interrupted sweep continues when it is started again: complete runs are only read. If the budget is
-// over, the result has the runs that have begun. A search has no budget.
+// over, the result has the runs that have begun or that were complete before. A search has no budget.
 func SweepParameters(ctx context.Context, plan ParameterPlan, o Settings) (*Parameters, error) {
 	began := time.Now()
 	if !plan.Exact { // with Exact, the sweep shows the errors of estimates by link cases
@@ -119,13 +119,16 @@ func (p *Parameters) schedule(plan ParameterPlan, of pipeline.Settings) (*schedu
 	return newSchedule(of, len(p.Runs), need), nil
 }
 
-// runAll runs all combinations, several side by side. It drops those that do not begin before the deadline.
+// runAll runs all combinations, several side by side. It drops those that do not begin before the deadline,
+// except complete ones, which it reads.
 func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings, deadline time.Time) error {
 	schedule, err := p.schedule(plan, o.Settings)
 	if err != nil {
 		return err
 	}
 	schedule.deadline = deadline
+	var order []int
+	order, schedule.complete = p.order(ctx, plan, o)
 	p.AtOnce = schedule.atOnce
 	first, err := p.Runs[0].open(ctx, plan, o)
 	if err != nil {
@@ -139,7 +142,7 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings,
 	err = schedule.each(ctx, "runs", func(ctx context.Context, i int, settings pipeline.Settings) error {
 		how := o
 		how.Settings = settings
-		_, err := p.run(ctx, i, plan, how)
+		_, err := p.run(ctx, order[i], plan, how)
 		return err
 	})
 	p.Left = schedule.left
@@ -148,6 +151,21 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings,
 		err = &budgetError{o.Budget, "combination"}
 	}
 	return err
+}
+
+// order returns the numbers of the combinations in the order in which they are run, and how many of them, the
+// last ones, are complete. With a budget, complete combinations are read last. Otherwise, a repeated sweep
+// could spend the budget on them again.
+func (p *Parameters) order(ctx context.Context, plan ParameterPlan, o Settings) (order []int, complete int) {
+	var done []int
+	for i := range p.Runs {
+		if o.Budget > 0 && p.Runs[i].complete(ctx, plan, o) {
+			done = append(done, i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	return append(order, done...), len(done)
 }
 
 // dropOthers drops the combinations that have not run.

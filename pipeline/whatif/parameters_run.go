@@ -65,6 +65,44 @@ func (r *ParameterRun) open(
 	return e, err
 }
 
+// id returns the id of the scenario of the combination.
+func (r *ParameterRun) id(plan ParameterPlan) (string, error) {
+	if plan.Change == nil {
+		settled, err := r.scenario.Settle()
+		if err != nil {
+			return "", err
+		}
+		return scenario.IDOf(settled.Canonical), nil
+	}
+	spec := plan.base.Spec
+	applied, err := r.changes.Apply(plan.base.Network.Clone(), spec.Canonical, spec.Seed, spec.Params)
+	if err != nil {
+		return "", err
+	}
+	return scenario.IDOf(applied.Canonical), nil
+}
+
+// complete reports whether the lake has all that the run of the combination would estimate. It does not wait
+// for other processes. A damaged scenario is not complete.
+func (r *ParameterRun) complete(ctx context.Context, plan ParameterPlan, o Settings) bool {
+	id, err := r.id(plan)
+	if err != nil {
+		return false
+	}
+	l, err := lake.Open(o.Lake, false)
+	if err != nil || !l.Exists(lake.Of(lake.ScenarioID(id)).SpecPath()) {
+		return false
+	}
+	model, err := pipeline.OpenModel(ctx, l, id)
+	if err != nil || !model.Estimated(o.Variant) {
+		return false
+	}
+	if plan.Exact {
+		_, err = pipeline.ReadOnly(model, o.Variant, o.Settings).ExactRecords()
+	}
+	return err == nil
+}
+
 // run estimates one combination and publishes its row. until reports whether condition Until is true for it.
 func (p *Parameters) run(ctx context.Context, i int, plan ParameterPlan, o Settings) (until bool, err error) {
 	run := &p.Runs[i]

@@ -182,5 +182,9 @@ func TestSweepKeepsTheAnswer(t *testing.T) {
 		if answer.String() != "flow-2" {
 			t.Errorf("after a sweep by %v the answer is by %s", estimator, answer)
 		}
+		p, err = SweepParameters(t.Context(), plan, spent(o))
+		if err != nil || len(p.Runs) != 2 || p.Left != 0 {
+			t.Errorf("%v, complete, after the budget: %+v, %v", estimator, p, err)
+		}
 	}
 }

@@ -22,6 +22,7 @@ type schedule struct {
 	runs     int
 	atOnce   int       // largest number of estimates at a time
 	deadline time.Time // no estimate begins after it; zero: none
+	complete int       // number of estimates, the last ones, that are only read, also after the deadline
 	progress *engine.SideBySide
 
 	mu      sync.Mutex
@@ -84,15 +85,15 @@ func runsWithin(budget time.Duration, seconds []float64, atOnce int) int {
 }
 
 // each calls do for each estimate, in order, with its settings: its part of the cores and of the memory.
-// After the deadline, it only counts the estimates that are left. The first error cancels the context of the
-// others.
+// After the deadline, it only counts the estimates that are left, except complete ones. The first error
+// cancels the context of the others.
 func (s *schedule) each(
 	ctx context.Context, unit string, do func(ctx context.Context, i int, o pipeline.Settings) error,
 ) error {
 	s.progress.Begin("sweep", unit, int64(s.runs))
 	defer s.progress.End()
 	return engine.Parallel(ctx, s.atOnce, s.runs, func(ctx context.Context, i int) error {
-		if s.over() {
+		if i < s.runs-s.complete && s.over() {
 			return nil
 		}
 		o := s.of

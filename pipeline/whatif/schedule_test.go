@@ -307,3 +307,56 @@ func TestParametersEndWithTheBudget(t *testing.T) {
 		t.Errorf("continued: %+v, %v", p, err)
 	}
 }
+
+// After the budget, a parameter sweep still reads the runs that are complete. It reads them last. Otherwise,
+// a repeated sweep could spend each budget on the same runs. With Exact, a run without the simulation of the
+// whole network is not complete.
+func TestParametersReadWhatIsCompleteAfterTheBudget(t *testing.T) {
+	t.Parallel()
+	o := settings(t, estimators.Independent)
+	plan := ParameterPlan{Scenario: fixture.Services(t), MaxRuns: 2, Axes: []Axis{
+		{"workload.flows_count", []string{"300"}}, {"load.max", []string{"5%"}},
+	}}
+	sweep := func(o Settings) *Parameters {
+		p, err := SweepParameters(t.Context(), plan, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	sweep(o)
+	plan.Axes[1].Values = []string{"5%", "10%"}
+	p := sweep(spent(o))
+	if len(p.Runs) != 1 || p.Left != 1 || p.Runs[0].Settings["load.max"] != "5%" {
+		t.Errorf("one is complete: %+v", p)
+	}
+	p = &Parameters{Axes: plan.Axes}
+	if err := p.combine(t.Context(), plan, o); err != nil {
+		t.Fatal(err)
+	}
+	order, complete := p.order(t.Context(), plan, spent(o))
+	if fmt.Sprint(order) != "[1 0]" || complete != 1 {
+		t.Errorf("order %v, %d complete", order, complete)
+	}
+	order, complete = p.order(t.Context(), plan, o)
+	if fmt.Sprint(order) != "[0 1]" || complete != 0 {
+		t.Errorf("without a budget: order %v, %d complete", order, complete)
+	}
+	whole := sweep(o)
+	for exact := range 2 {
+		again := sweep(spent(o))
+		if len(again.Runs) != 2 || again.Left != 0 || again.Runs[1].P99 != whole.Runs[1].P99 ||
+			len(again.Runs[1].Exact) != exact*len(pipeline.Quantiles) {
+			t.Errorf("all are complete: %+v", again)
+		}
+		if plan.Exact {
+			continue
+		}
+		plan.Exact = true
+		none := &budgetError{}
+		if _, err := SweepParameters(t.Context(), plan, spent(o)); !errors.As(err, &none) {
+			t.Errorf("no whole network is simulated: %v", err)
+		}
+		sweep(o)
+	}
+}
