@@ -52,6 +52,9 @@ func (d DataFile) Of(t schema.Table) bool {
 	return slices.Contains(t.Folders(), d.folder())
 }
 
+// Is reports whether the file is data file n of a table of a place, or one that was installed beside it.
+func (d DataFile) Is(p Place, t schema.Table, n int) bool { return original(d.Path) == p.File(t, n) }
+
 // Removed reports whether the file belongs to a table that this program no longer has.
 func (d DataFile) Removed() bool { return slices.Contains(schema.Removed, d.folder()) }
 

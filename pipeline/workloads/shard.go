@@ -10,6 +10,7 @@ import (
 
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/stages/ingest"
 )
@@ -21,9 +22,10 @@ import (
 // A file that was read has a record (readFile) below the state of the workload, by its number. It is written
 // after the data files of the file, so that a killed process leaves no record of a part of a file. An ingest
 // takes a record only if it would have read the same content in the same way, under the same number, and the
-// data files are as they were written. It thus needs no trust in the shards, and its rows are those of an
-// ingest without any. If two processes read one file at once, each writes its own data files, and the last
-// record counts.
+// record names the data files of this file and number, which are as they were written and have the rows that
+// the record counts. Any other record counts as none. What the rows are is up to the processes that wrote
+// them: whoever can write to the lake can write other rows. If two processes read one file at once, each
+// writes its own data files, and the last record counts.
 //
 // Shards hold a shared lock of the workload. The ingest holds the exclusive one. It removes the data files
 // that no record names and, when it is complete, all records.
@@ -113,17 +115,37 @@ func (in *ingestion) readEarlier(s *Source) (*readFile, error) {
 	return f, nil
 }
 
-// readRecord reads a record of a file. It returns nil if there is none, or a damaged one.
+// readRecord reads a record of a file. It returns nil if there is none, or a damaged one. The data files of the
+// result are those that the workload has for the file, if they exist.
 func (in *ingestion) readRecord(path string) (*readFile, error) {
 	f := new(readFile)
 	found, err := in.session.ReadState(path, f)
 	if lake.IsReadError(err) {
 		return nil, err
 	}
-	if err != nil || !found {
+	if err != nil || !found || path != in.recordPath(&f.Source) || !in.isWhole(&f.Source) {
 		return nil, nil
 	}
 	return f, nil
+}
+
+// isWhole reports whether a source that was read has a data file of records and, if there are any, one of
+// rejects, in this workload and under its number, and whether their rows are those of its counts.
+func (in *ingestion) isWhole(s *Source) bool {
+	files := 1
+	if s.Rejects > 0 {
+		files = 2
+	}
+	isCounted := s.N > 0 && min(s.Rows, s.Reverse, s.Records, s.Rejects, s.SetAside) >= 0 &&
+		s.Rows+s.Reverse == s.Records+s.Rejects && s.SetAside <= s.Rejects
+	if !isCounted || len(s.Files) != files {
+		return false
+	}
+	is := func(f lake.DataFile, t schema.Table, rows int64) bool {
+		return f.Is(in.place(), t, int(s.N)) && f.Rows == rows
+	}
+	return is(s.Files[0], schema.Records, s.Records) &&
+		(files == 1 || is(s.Files[1], schema.Rejects, s.Rejects))
 }
 
 // recordedFiles returns the paths of the data files that records name.

@@ -238,6 +238,67 @@ func TestShardsThatDoNotFit(t *testing.T) {
 	}
 }
 
+// A record counts only if it names the data files of its file, with the rows that it counts. The data files of
+// a record that does not count are removed, and none of another workload.
+func TestRecordsThatDoNotFit(t *testing.T) {
+	d, tr := shardTrace(t, "vpc")
+	_, want := d.content(t, tr, "whole")
+	other := tr
+	other.Workload = "other"
+	d.shard(t, other, "lake", 0, 1)
+	for name, change := range map[string]func(f *readFile){
+		"files of another workload": func(f *readFile) {
+			for i := range f.Files {
+				f.Files[i].Path = strings.Replace(f.Files[i].Path, "=days/", "=other/", 1)
+			}
+		},
+		"rejects alone":    func(f *readFile) { f.Files = f.Files[1:] },
+		"records alone":    func(f *readFile) { f.Files = f.Files[:1] },
+		"records twice":    func(f *readFile) { f.Files[1] = f.Files[0] },
+		"another number":   func(f *readFile) { f.N++ },
+		"no records":       func(f *readFile) { f.Rows -= f.Records; f.Records = 0 },
+		"more rows":        func(f *readFile) { f.Rows++ },
+		"more set aside":   func(f *readFile) { f.SetAside = f.Rejects + 1 },
+		"negative reverse": func(f *readFile) { f.Rows += 2; f.Reverse = -2 },
+	} {
+		d.shard(t, tr, "lake", 0, 1)
+		d.state(t, "read/00002.json", func(s *lake.Session, path string) error {
+			var f readFile
+			_, err := s.ReadState(path, &f)
+			if err != nil || len(f.Files) != 2 {
+				return fmt.Errorf("%+v, %w", f, err)
+			}
+			change(&f)
+			return s.WriteState(path, f)
+		})
+		t.Log(name)
+		d.expect(t, tr, want, 4)
+		d.state(t, "", func(s *lake.Session, _ string) error { return s.RemovePlace(lake.Place{Workload: "days"}) })
+	}
+	r, err := Ingest(t.Context(), other, d.settings())
+	if err != nil || r.TakenFiles != 5 {
+		t.Errorf("the other workload: %+v, %v", r, err)
+	}
+}
+
+// state calls a function with a session of the workload and the path of one of its state files.
+func (d traceDir) state(t *testing.T, name string, do func(s *lake.Session, path string) error) {
+	t.Helper()
+	place := lake.Place{Workload: "days"}
+	l, err := lake.Open(d.path("lake"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Lock(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := do(s, place.StatePath(name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // expect ingests a trace into the lake in which files were read before. It checks the content, the number of
 // files that are taken, and that nothing else is left.
 func (d traceDir) expect(t *testing.T, tr Trace, want string, taken int) {
