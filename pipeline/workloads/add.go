@@ -182,6 +182,7 @@ func (in *ingestion) readFiles(ctx context.Context, ingester *ingest.Ingester, f
 	for _, reader := range readers.All {
 		idle <- reader
 	}
+	own := ingester.TakeNotes() // about its tables: they belong to no file's record
 	readings := make([]reading, len(files))
 	var failed atomic.Bool
 	var taken atomic.Int64
@@ -219,6 +220,13 @@ func (in *ingestion) readFiles(ctx context.Context, ingester *ingest.Ingester, f
 		return nil, err
 	}
 	in.report.TakenFiles = int(taken.Load())
+	ingester.AddNotes(own)
+	return in.collect(ctx, ingester, readings)
+}
+
+// collect returns the sources that were not skipped, in their order, and adds the notes about all of them.
+func (in *ingestion) collect(ctx context.Context, ingester *ingest.Ingester, readings []reading) (
+	added []Source, err error) {
 	for i := range readings {
 		r := &readings[i]
 		ingester.AddNotes(r.Notes)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"parsimon/pipeline/engine"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
@@ -23,9 +25,9 @@ import (
 // after the data files of the file, so that a killed process leaves no record of a part of a file. An ingest
 // takes a record only if it would have read the same content in the same way, under the same number, and the
 // record names the data files of this file and number, which are as they were written and have the rows that
-// the record counts. Any other record counts as none. What the rows are is up to the processes that wrote
-// them: whoever can write to the lake can write other rows. If two processes read one file at once, each
-// writes its own data files, and the last record counts.
+// the record counts. Any other record counts as none. What the rows are is up to the process that wrote
+// them: each process that can write to the lake can write other rows. If two processes read one file at once,
+// each writes its own data files, and the last record counts.
 //
 // Shards hold a shared lock of the workload. The ingest holds the exclusive one. It removes the data files
 // that no record names and, when it is complete, all records.
@@ -46,22 +48,54 @@ type begun struct {
 	Shards int   `json:"shards"`
 }
 
-// Begun returns the trace and the number of shards of an ingest of which a shard was begun. Any process with
-// the same files and the lake can then read the others. The paths of the trace are absolute.
+// Begun returns the trace and the number of shards of an ingest of which a shard was begun. Any process that
+// sees the lake and the files under the same paths can then read the others. The error says which path it
+// does not see. The paths of the trace are absolute.
 func Begun(l *lake.Lake, id lake.WorkloadID) (t Trace, shards int, err error) {
+	path := (&ingestion{state: State{ID: id}}).recordsPath(begunFile)
 	var b begun
-	found, err := l.ReadState((&ingestion{state: State{ID: id}}).recordsPath(begunFile), &b)
+	found, err := l.ReadState(path, &b)
 	if err == nil && !found {
 		err = fmt.Errorf("no ingest of workload %s in shards was begun in %s: parsimon ingest --workload %s "+
 			"--shard 0/N does it", id, l.Path(), id)
 	}
-	for _, source := range b.Trace.Sources {
-		if err == nil && !filepath.IsAbs(source) {
-			err = fmt.Errorf("the ingest of workload %s was begun with source %s, which other machines do not find: "+
-				"give absolute paths", id, source)
+	if err != nil {
+		return t, 0, err
+	}
+	if err := b.check(id); err != nil {
+		return t, 0, fmt.Errorf("%s/%s: %w: begin a shard again", l.Path(), path, err)
+	}
+	return b.Trace, b.Shards, nil
+}
+
+// check returns an error if other processes cannot read shards of the ingest of a workload.
+func (b *begun) check(id lake.WorkloadID) error {
+	t := &b.Trace
+	last := fmt.Sprintf("%d/%d", b.Shards-1, b.Shards)
+	if _, err := engine.ParseShard(last); err != nil {
+		return fmt.Errorf("shard %w", err)
+	}
+	if t.Workload != string(id) {
+		return fmt.Errorf("it describes an ingest of workload %q, not of %s", t.Workload, id)
+	}
+	if slices.Contains(t.Mappings, nil) {
+		return errors.New("a mapping is missing")
+	}
+	for _, source := range t.Sources {
+		if !filepath.IsAbs(source) {
+			return fmt.Errorf("other machines do not find source %s: give absolute paths", source)
 		}
 	}
-	return b.Trace, b.Shards, err
+	for _, path := range []string{t.Topology, t.TopologyOptions.NodeList, t.Hosts, t.Labels} {
+		if !filepath.IsAbs(path) {
+			continue // none, or a built-in topology
+		}
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%w: the topology, --hosts and --labels must be files that every machine sees under "+
+				"the same path, not URLs", err)
+		}
+	}
+	return nil
 }
 
 // begin records that a shard is begun.
@@ -115,8 +149,8 @@ func (in *ingestion) readEarlier(s *Source) (*readFile, error) {
 	return f, nil
 }
 
-// readRecord reads a record of a file. It returns nil if there is none, or a damaged one. The data files of the
-// result are those that the workload has for the file, if they exist.
+// readRecord reads a record of a file. It returns nil if there is none, or a damaged one. The data files of
+// the result are those that the workload has for the file, if they exist.
 func (in *ingestion) readRecord(path string) (*readFile, error) {
 	f := new(readFile)
 	found, err := in.session.ReadState(path, f)

@@ -38,6 +38,7 @@ func shardTrace(t *testing.T, format string) (traceDir, Trace) {
 	}
 	tr.Mappings = []*ingest.Mapping{m}
 	tr.MaxRejects = 0.5
+	d.write(t, "hosts.csv", "address,node_id\n10.0.0.1,0\n10.0.0.2,1\n10.0.0.3,2") // a note about the table
 	if format == "csv" {
 		tr.Hosts = ""
 	}
@@ -205,6 +206,42 @@ func TestBegunShards(t *testing.T) {
 	}
 }
 
+// Processes refuse an ingest that they cannot share, such as one with temporary copies of tables.
+func TestBegunThatDoesNotFit(t *testing.T) {
+	d, tr := shardTrace(t, "vpc")
+	d.shard(t, tr, "lake", 0, 3)
+	l, err := lake.Open(d.path("lake"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(b *begun){
+		`"-1/0": want I/N`:       func(b *begun) { b.Shards = 0 },
+		`"-3/-2": want I/N`:      func(b *begun) { b.Shards = -2 },
+		"N (1 to ":               func(b *begun) { b.Shards = 1e9 },
+		`of workload "other"`:    func(b *begun) { b.Trace.Workload = "other" },
+		"a mapping is missing":   func(b *begun) { b.Trace.Mappings = []*ingest.Mapping{nil} },
+		"no such file":           func(b *begun) { b.Trace.Labels = d.path("gone.csv") },
+		"gone.json: no such":     func(b *begun) { b.Trace.Topology = d.path("gone.json") },
+		"do not find source day": func(b *begun) { b.Trace.Sources[1] = "day1.log" },
+	} {
+		d.state(t, "read/shards.json", func(s *lake.Session, path string) error {
+			var b begun
+			if _, err := s.ReadState(path, &b); err != nil {
+				return err
+			}
+			before := b
+			before.Trace.Sources = slices.Clone(b.Trace.Sources)
+			change(&b)
+			err := s.WriteState(path, b)
+			_, shards, begunErr := Begun(l, "days")
+			if shards != 0 || begunErr == nil || !strings.Contains(begunErr.Error(), want) {
+				t.Errorf("%d shards, %v; want %q", shards, begunErr, want)
+			}
+			return errors.Join(err, s.WriteState(path, before))
+		})
+	}
+}
+
 // Records of files count only for the same content, setting and number, and while their data files are sound.
 // Otherwise the file is read again.
 func TestShardsThatDoNotFit(t *testing.T) {
@@ -238,8 +275,8 @@ func TestShardsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A record counts only if it names the data files of its file, with the rows that it counts. The data files of
-// a record that does not count are removed, and none of another workload.
+// A record counts only if it names the data files of its file, with the rows that it counts. The data files
+// of a record that does not count are removed, and none of another workload.
 func TestRecordsThatDoNotFit(t *testing.T) {
 	d, tr := shardTrace(t, "vpc")
 	_, want := d.content(t, tr, "whole")

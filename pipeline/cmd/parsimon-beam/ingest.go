@@ -60,6 +60,10 @@ func (r *readShard) ProcessElement(ctx context.Context, n int) error {
 	if err != nil {
 		return fmt.Errorf("lake %s, which every worker must see under this path: %w", r.Ingest.Lake, err)
 	}
+	if n >= shards { // without a valid shard, Ingest reads all files
+		return fmt.Errorf("shard %d of workload %s is left, and its ingest was begun again with %d shards: submit "+
+			"the job again", n, r.Ingest.Workload, shards)
+	}
 	o := workloads.Settings{Lake: r.Ingest.Lake}
 	o.Shard = engine.Shard{Index: n, Count: shards}
 	o.Workers = 1 // a worker of the runner is a core
