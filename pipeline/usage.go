@@ -54,8 +54,10 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 	for _, id := range ingested {
 		p := lake.Place{Workload: id}
 		state := p.WorkloadPath()
-		if !l.Exists(state) {
-			state = p.StatePath()
+		for _, begun := range []string{p.StatePath("read"), p.StatePath()} { // the first ingest is not complete
+			if !l.Exists(state) {
+				state = begun
+			}
 		}
 		o, err := u.read(l, p, state, seen)
 		if err != nil {
@@ -67,8 +69,8 @@ func ReadUsage(l *lake.Lake) (*Usage, error) {
 	return u, nil
 }
 
-// read sums the sizes of the files of a scenario or workload. The time of its state file tells when it was
-// last worked on.
+// read sums the sizes of the files of a scenario or workload. The time of its state file, or of a directory
+// of state files, tells when it was last worked on.
 func (u *Usage) read(l *lake.Lake, p lake.Place, state string, seen map[lake.Identity]bool) (o OwnerUsage,
 	err error) {
 	o = OwnerUsage{ID: string(p.Scenario) + string(p.Workload), Tables: map[string]int64{}, place: p}

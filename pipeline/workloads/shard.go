@@ -247,8 +247,9 @@ func (in *ingestion) readShard(ctx context.Context, files []string) (err error) 
 
 // mine returns the files of the shard, with the numbers that an ingest of all files gives them. Sources of
 // the workload are recognized by name and size: digests of all files would take each shard as long as those
-// of its own take all shards together. If a number is wrong, which two files with the same content or a
-// damaged file cause, the ingest that follows reads the file again.
+// of its own take all shards together. The ingest gives no number to a file whose content it has, nor to one
+// that it cannot read. All files after such a file therefore have other numbers here, and the ingest reads
+// them again. The numbers cannot have gaps instead: they are rows of table workloads.
 func (in *ingestion) mine(files []string) (mine []Source, err error) {
 	old, _, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {

@@ -491,7 +491,11 @@ func (f *flags) submit(ctx context.Context, log zerolog.Logger, pipeline func() 
 			break
 		}
 		if left <= 0 || f.runner == "prism" || ctx.Err() != nil {
-			return fmt.Errorf("%w\nthe same command continues (parsimon status --lake %s)", err, f.lake)
+			err = fmt.Errorf("%w\nthe same command continues", err)
+			if f.workload == "" {
+				err = fmt.Errorf("%w (parsimon status --lake %s)", err, f.lake)
+			}
+			return err
 		}
 		// A task manager may assign a dead worker process until the job ends.
 		log.Warn().Err(err).Int("left", left-1).Msg("the job failed and is submitted again; completed tasks are " +
