@@ -123,10 +123,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 	if len(fresh)+in.report.DamagedFiles > 0 || !in.state.Merge.described() ||
 		in.damage(in.state.Merge.Files) != nil {
 		if err := in.add(ctx, fresh); err != nil {
-			if ctx.Err() == nil {
-				err = errors.Join(err, in.undo(before))
-			}
-			return nil, err
+			return nil, in.fail(ctx, before, err)
 		}
 	}
 	if err := in.session.Commit(in.place(), in.state.files()); err != nil {
@@ -156,6 +153,19 @@ func (in *ingestion) lock(ctx context.Context,
 	in.TmpDir = in.session.TmpPath()
 	in.Open = parquet.OpenFile
 	return nil
+}
+
+// fail returns the error of a call that failed. What the call has read stays only if ctx has ended. The user
+// does not know the name of a workload that the call would have named.
+func (in *ingestion) fail(ctx context.Context, before *State, err error) error {
+	if ctx.Err() == nil {
+		return errors.Join(err, in.undo(before))
+	}
+	if in.Workload == "" && before == nil {
+		in.Log.Warn().Str("workload", string(in.state.ID)).Msg("interrupted: the same command continues, or " +
+			"parsimon rm --workload removes what was read")
+	}
+	return err
 }
 
 // undo removes what a failed call has written. before is the state of the workload before the call.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"parsimon/pipeline/engine"
@@ -368,14 +369,35 @@ func TestWhatIsReadStays(t *testing.T) {
 			t.Errorf("left: %v, want what the shard has read: %v", left, read)
 		}
 	}
-	ctx, stop := context.WithCancel(t.Context())
 	settings := d.settings()
-	settings.Progress = &stopper{stop: stop}
+	var ctx context.Context
+	ctx, settings.Progress = stopped(t)
 	_, err := Ingest(ctx, tr, settings)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that was ended: %v", err)
 	}
 	d.expect(t, tr, want, 5)
+	tr.Workload = ""
+	var log strings.Builder
+	settings.Log = zerolog.New(&log)
+	ctx, settings.Progress = stopped(t)
+	_, err = Ingest(ctx, tr, settings)
+	l, lakeErr := lake.Open(settings.Lake, false)
+	if lakeErr != nil {
+		t.Fatal(lakeErr)
+	}
+	ids, _ := l.BegunWorkloads()
+	ids = slices.DeleteFunc(ids, func(id lake.WorkloadID) bool { return id == "days" })
+	if !errors.Is(err, context.Canceled) || len(ids) != 1 || !strings.Contains(log.String(), string(ids[0])) {
+		t.Errorf("a call without a name that was ended: %v, workloads %v, log %s", err, ids, log.String())
+	}
+}
+
+// stopped returns a context, and a stopper that ends it.
+func stopped(t *testing.T) (context.Context, *stopper) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	return ctx, &stopper{stop: stop}
 }
 
 // A stopper ends an ingest when the merge begins.
