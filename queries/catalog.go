@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,7 +47,7 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 		}
 	}
 	dir := filepath.Join(root, temp)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755)); err != nil {
+	if err := makeTemp(dir); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
@@ -63,6 +64,19 @@ func WriteCatalog(lake, temp string, files []File) (err error) {
 		return err
 	}
 	return flush(root)
+}
+
+// makeTemp makes a directory that must not exist. A command that ends may remove the directory above it, if
+// that is empty, at any time.
+func makeTemp(dir string) (err error) {
+	const attempts = 100
+	for range attempts {
+		err = errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.Mkdir(dir, 0o755))
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
 }
 
 // viewsOf returns the absolute path of a lake and the views of its catalog over files of it.

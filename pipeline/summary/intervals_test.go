@@ -12,6 +12,7 @@ import (
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/lake"
 	"parsimon/pipeline/lake/parquet"
+	"parsimon/pipeline/text"
 	"parsimon/schema/sizebin"
 	"parsimon/stages/estimators"
 )
@@ -142,5 +143,21 @@ func TestOverloadIsNamed(t *testing.T) {
 		"of all flows. "
 	if !strings.Contains(all, want) {
 		t.Errorf("the result lacks %q:\n%s", want, all)
+	}
+}
+
+// An interval of a damaged file with one end only is not shown.
+func TestIntervalWithOneEnd(t *testing.T) {
+	one := 1.0
+	r := &Result{}
+	r.intervals = []interval{
+		{quantile: 0.5, sizeBin: sizebin.All, lo: &one},
+		{quantile: 0.9, sizeBin: sizebin.All, workloadLo: &one},
+	}
+	var a text.Answer
+	r.addIntervals(&a)
+	var out strings.Builder
+	if err := a.Write(&out, "text"); err != nil || strings.Contains(out.String(), "interval") {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }

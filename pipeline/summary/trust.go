@@ -81,10 +81,10 @@ func (r *Result) addIntervals(a *text.Answer) {
 		if i.service != nil || i.sizeBin != sizebin.All {
 			continue
 		}
-		if i.lo != nil {
+		if i.lo != nil && i.hi != nil {
 			whole = append(whole, fmt.Sprintf("%s %.3f to %.3f", i.name(), *i.lo, *i.hi))
 		}
-		if i.workloadLo != nil {
+		if i.workloadLo != nil && i.workloadHi != nil {
 			workload = append(workload, fmt.Sprintf("%s %.3f to %.3f", i.name(), *i.workloadLo, *i.workloadHi))
 		}
 		if i.methodError != nil {

@@ -9,9 +9,9 @@
 //
 // The parent kills the child when its context ends. The child reads the lake and writes only temporary files,
 // into Child.SpillDir, so that it can be killed at any time. The caller of Run removes the directory. If the
-// parent is killed, the child removes its files and ends. The limit of the process is DuckDB's memory limit
-// plus an allowance for the program, the threads and the answer. It is set on Linux only. On other systems
-// the child has no limit.
+// parent is killed, the child removes its files and ends. The limit of the process is the memory limit of the
+// query plus an allowance for the program, the threads and the answer. It is set on Linux only. On other
+// systems the child has no limit.
 package subprocess
 
 import (

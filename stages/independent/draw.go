@@ -33,7 +33,7 @@ type DrawInput struct {
 	Hops, Buckets   schema.Batches
 }
 
-// Draw draws the delay that each hop contributes to each flow, if links are clustered. It draws as Bucket
+// Draw draws the delay that each hop contributes to each flow, if links are clustered. It draws as AddLink
 // does, but from the buckets of the link's representative. A flow that is larger than all flows of the
 // representative draws from the last bucket. Draw writes table hop_contributions by flow_row and hop.
 func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out schema.Sink) error {
