@@ -246,10 +246,10 @@ func (in *ingestion) readShard(ctx context.Context, files []string) (err error) 
 }
 
 // mine returns the files of the shard, with the numbers that an ingest of all files gives them. Sources of
-// the workload are recognized by name and size: digests of all files would take each shard as long as those
-// of its own take all shards together. The ingest gives no number to a file whose content it has, nor to one
-// that it cannot read. All files after such a file therefore have other numbers here, and the ingest reads
-// them again. With gaps instead, the numbers of such ingests would change in the tables.
+// the workload are recognized by name and size: for their digests, each shard would have to read all files.
+// The ingest gives no number to a file whose content it already has, or that it cannot read. All files after
+// such a file therefore have other numbers here, and the ingest reads them again. With gaps instead, the
+// numbers of such ingests would change in the tables.
 func (in *ingestion) mine(files []string) (mine []Source, err error) {
 	old, _, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {

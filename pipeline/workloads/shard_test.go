@@ -61,21 +61,10 @@ func (d traceDir) shard(t *testing.T, tr Trace, lakeName string, index, count in
 // data files, and remarks. The names of the data files depend on how often a file was read.
 func (d traceDir) content(t *testing.T, tr Trace, lakeName string) (*Report, string) {
 	t.Helper()
-	r, err := Ingest(t.Context(), tr, Settings{Lake: d.path(lakeName)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := lake.Open(d.path(lakeName), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, _, err := l.ReadManifest(lake.Place{Workload: "days"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files, r := d.ingested(t, tr, lakeName)
 	var b strings.Builder
 	fmt.Fprintln(&b, r.NewFiles, r.Rows, r.Flows, r.Merged, r.Rejects, r.Reasons, r.Notes, r.Skipped, r.Labels)
-	for _, f := range m.Files {
+	for _, f := range files {
 		table, err := f.Table()
 		if err != nil {
 			t.Fatal(err)

@@ -134,6 +134,12 @@ func (s stepped) add(t *testing.T, d traceDir, lakeName string, parts ...int) ([
 	if s.format == "csv" {
 		tr.Hosts = ""
 	}
+	return d.ingested(t, tr, lakeName)
+}
+
+// ingested ingests a trace as workload days. It returns the files of its manifest, and the report.
+func (d traceDir) ingested(t *testing.T, tr Trace, lakeName string) ([]lake.DataFile, *Report) {
+	t.Helper()
 	r, err := Ingest(t.Context(), tr, Settings{Lake: d.path(lakeName)})
 	if err != nil {
 		t.Fatal(err)
