@@ -473,9 +473,9 @@ func (s *Session) RemoveUncommitted(p Place) error {
 }
 
 // RemovePlace removes all files and the state of a scenario or workload. It removes the manifests first, so
-// that no reader sees a part of the place. It removes the files that identify the place last, so that a
-// killed removal can be repeated. The lock file is removed together with those, so that no other process can
-// begin the place again in the meantime.
+// that no reader sees a part of the place. It removes the files that identify the place after all others, so
+// that a killed removal can be repeated. The lock file is the last one. Another process can then begin the
+// place again at once, and this session writes no more.
 func (s *Session) RemovePlace(p Place) error {
 	if err := s.Withdraw(p); err != nil {
 		return err
@@ -489,11 +489,11 @@ func (s *Session) RemovePlace(p Place) error {
 	if errs != nil {
 		return errs
 	}
-	kept := []string{lockFile, specFile, workloadFile, EphemeralFile} // removed at the end
+	last := []string{specFile, workloadFile, EphemeralFile, lockFile} // in this order
 	entries, errs := s.readDir(p.StatePath())
 	for _, e := range entries {
 		name := e.Name()
-		if !slices.Contains(kept, name) {
+		if !slices.Contains(last, name) {
 			errs = errors.Join(errs, s.root.RemoveAll(p.StatePath(name)))
 		}
 	}
@@ -503,7 +503,13 @@ func (s *Session) RemovePlace(p Place) error {
 		return errs
 	}
 	_ = s.root.Remove(tmpDir) // unless another session writes
-	return s.root.RemoveAll(p.StatePath())
+	for _, name := range last {
+		if err := s.root.RemoveAll(p.StatePath(name)); err != nil {
+			return err
+		}
+	}
+	_ = s.root.Remove(p.StatePath()) // unless another process has begun the place again
+	return nil
 }
 
 // folders returns the folders that can have tables of the place, also in a lake of an older version.

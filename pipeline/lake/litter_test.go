@@ -54,3 +54,29 @@ func TestLitter(t *testing.T) {
 		t.Errorf("after all sessions litter is %v, %v", all, err)
 	}
 }
+
+// A query has a directory to spill to, which no other process treats as litter and its end removes. If the
+// lake cannot be written, the query has none.
+func TestBeginQuery(t *testing.T) {
+	l := openLake(t)
+	lock(t, l, at).Close() // makes the lock of readers
+	dir, end := l.BeginQuery()
+	if err := os.WriteFile(filepath.Join(dir, "duckdb_temp_1"), []byte("55555"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := l.Litter(); err != nil || len(all) > 0 {
+		t.Errorf("beside the query litter is %v, %v", all, err)
+	}
+	end()
+	if there(t, l, tmpDir) {
+		t.Error("the query leaves its directory behind")
+	}
+	if err := os.WriteFile(filepath.Join(l.Path(), tmpDir), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dir, end = l.BeginQuery()
+	if dir != "" {
+		t.Errorf("the directory is %s", dir)
+	}
+	end()
+}

@@ -74,10 +74,13 @@ func (l *Lake) session(ctx context.Context, p Place, how int, patience time.Dura
 		return nil, err
 	}
 	s.unlock = func() {
-		_ = l.root.RemoveAll(s.tmp)
-		if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil { // no other session is left
-			_ = l.root.RemoveAll(all)
-			_ = l.root.Remove(tmpDir) // unless the session of another place writes
+		// After RemovePlace, another process may hold a new lock of the place, and write to the same directory.
+		if ours, _ := l.is(p.StatePath(lockFile), f); ours {
+			_ = l.root.RemoveAll(s.tmp)
+			if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil { // no other session is left
+				_ = l.root.RemoveAll(all)
+				_ = l.root.Remove(tmpDir) // unless the session of another place writes
+			}
 		}
 		_ = f.Close()
 	}
@@ -224,16 +227,27 @@ func (l *Lake) LockOutReaders(ctx context.Context, wait time.Duration) (*FileLoc
 	return nil, err
 }
 
-func (l *Lake) openLock(path string) (*os.File, error) {
-	if err := l.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+// openLock opens a lock file, and creates it if it does not exist. Another process may remove its directory
+// with the place at any time.
+func (l *Lake) openLock(path string) (f *os.File, err error) {
+	const attempts = 100
+	for range attempts {
+		if err = l.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			break
+		}
+		var info fs.FileInfo
+		info, err = l.root.Stat(path)
+		if err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s: not a regular file", filepath.Join(l.path, path))
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			f, err = l.root.OpenLock(path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	if info, err := l.root.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", filepath.Join(l.path, path))
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return l.root.OpenLock(path)
+	return f, err
 }
 
 // lock opens and locks the lock file of a place. It waits up to the duration patience, because the status
@@ -335,19 +349,21 @@ func (l *Lake) Litter() (all []Litter, err error) {
 // queriesTemp is the lake-relative directory in which each running query has a directory.
 const queriesTemp = tmpDir + "/queries"
 
-// MakeQueryTemp makes a directory for the temporary files of a query, and returns its absolute path. The
-// caller holds LockForReading until it has called remove. Otherwise another process treats the directory as
-// Litter.
-func (l *Lake) MakeQueryTemp() (path string, remove func(), err error) {
+// BeginQuery is LockForReading for a query that may need more memory than it has. It also makes the directory
+// to which the query spills, and returns its absolute path, which is empty if the lake cannot be written. The
+// caller calls end.
+func (l *Lake) BeginQuery() (spillDir string, end func()) {
+	lock := l.LockForReading() // otherwise another process treats the directory as Litter
 	dir := queriesTemp + "/" + rand.Text()
-	if err := l.root.MkdirAll(dir, 0o755); err != nil {
-		return "", nil, err
+	if l.root.MkdirAll(dir, 0o755) != nil {
+		return "", lock.Close
 	}
 	return filepath.Join(l.path, dir), func() {
 		_ = l.root.RemoveAll(dir)
 		_ = l.root.Remove(queriesTemp) // unless another query runs
 		_ = l.root.Remove(tmpDir)      // unless a session writes
-	}, nil
+		lock.Close()
+	}
 }
 
 // CatalogTemp is the lake-relative directory in which the holder of LockCatalog writes the catalog of views.
@@ -379,8 +395,13 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 		f, err := l.openRegular(lock)
 		switch {
 		case err != nil && IsReadError(err) && !errors.Is(err, fs.ErrNotExist):
-		case err != nil || flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // no process holds a lock
+		case err != nil: // there is no lock
 			err = do(path)
+		case flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // no process holds the lock
+			var current bool // else the place was removed, and another process may have begun it again
+			if current, err = l.is(lock, f); current {
+				err = do(path)
+			}
 		}
 		if f != nil {
 			_ = f.Close() // this releases the lock

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -115,6 +116,97 @@ func TestLockRemovesUnfinishedFiles(t *testing.T) {
 	w.Abandon()
 	if there(t, l, tmpDir) {
 		t.Error("a closed session leaves its directory")
+	}
+}
+
+// A session that has removed its place holds a lock that no other process sees. While it closes, or another
+// process looks for litter, the unfinished files of the next session on the place must stay.
+func TestClosingAfterRemovalLeavesTheNextSession(t *testing.T) {
+	first := openLake(t)
+	removing := lock(t, first, at)
+	if err := removing.RemovePlace(at); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(first.Path(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := lock(t, other, at)
+	unfinished := filepath.Join(next.TmpPath(), "flows-1.parquet")
+	if err := os.WriteFile(unfinished, []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	removing.Close()
+	if _, err := os.Stat(unfinished); err != nil {
+		t.Errorf("the session that removed the place also removes files of the next one: %v", err)
+	}
+}
+
+// Sessions that begin and remove one place at the same time never remove what another has written.
+func TestRemovalsAndSessionsAtOnce(t *testing.T) {
+	dir := openLake(t).Path()
+	work := func() error {
+		l, err := Open(dir, true)
+		if err != nil {
+			return err
+		}
+		s, err := Waiting(t.Context(), time.Minute, func() (*Session, error) { return l.Lock(t.Context(), at) })
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		unfinished := filepath.Join(s.TmpPath(), "flows-1.parquet")
+		err = errors.Join(s.WriteState(at.SpecPath(), 1), os.WriteFile(unfinished, []byte("half"), 0o644))
+		runtime.Gosched()
+		_, specErr := os.Stat(filepath.Join(dir, at.SpecPath()))
+		_, tmpErr := os.Stat(unfinished)
+		return errors.Join(err, specErr, tmpErr, s.RemovePlace(at))
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 30 {
+				if err := work(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if left, err := os.ReadDir(filepath.Join(dir, stateDir, at.owner())); err == nil {
+		t.Errorf("%d files left", len(left))
+	}
+}
+
+// LockAlone waits for the process that holds the lock, and ends with its context.
+func TestLockAlone(t *testing.T) {
+	l := openLake(t)
+	first, err := l.LockAlone(t.Context(), at.StatePath("record.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	if _, err := l.LockAlone(short, at.StatePath("record.lock")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second lock beside the first: %v", err)
+	}
+	other, err := l.LockAlone(t.Context(), at.StatePath("other.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	done := make(chan error)
+	go func() {
+		second, err := l.LockAlone(t.Context(), at.StatePath("record.lock"))
+		if err == nil {
+			second.Close()
+		}
+		done <- err
+	}()
+	first.Close()
+	if err := <-done; err != nil {
+		t.Errorf("after the first has closed: %v", err)
 	}
 }
 

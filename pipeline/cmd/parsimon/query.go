@@ -76,19 +76,16 @@ func (v *queryVerb) run(ctx context.Context, args []string) error {
 	}
 	if subprocess.IsChild() {
 		if err = v.answer(ctx, l, asked); duckdb.IsOutOfMemory(err) {
-			err = v.tooMuchMemory(duckdb.FirstLine(err).Error())
+			err = tooMuchMemory("query", v.limits, duckdb.FirstLine(err).Error())
 		}
 		return err
 	}
 	if err := warnDamaged(v.env, l, asked.params["scenario"]); err != nil {
 		return err
 	}
-	defer l.LockForReading().Close()
-	dir, remove, err := l.MakeQueryTemp()
-	if err == nil { // else DuckDB works without it
-		defer remove()
-		v.limits.SpillDir = dir
-	}
+	var end func()
+	v.limits.SpillDir, end = l.BeginQuery()
+	defer end()
 	return v.runChild(ctx)
 }
 
@@ -102,22 +99,22 @@ func (v *queryVerb) runChild(ctx context.Context) error {
 	var memory *subprocess.MemoryError
 	switch {
 	case errors.As(err, &memory):
-		return v.tooMuchMemory(memory.Reason)
+		return tooMuchMemory("query", v.limits, memory.Reason)
 	case err == nil && code != exitOK:
 		return reportedError(code)
 	}
 	return err
 }
 
-// tooMuchMemory returns the error for a query that does not fit into its memory. DuckDB spills what it can to
-// disk, if the lake can be written.
-func (v *queryVerb) tooMuchMemory(why string) error {
+// tooMuchMemory returns the error for a command that does not fit into its memory. DuckDB spills what it can
+// to disk, if the lake can be written.
+func tooMuchMemory(command string, limits duckdb.Options, why string) error {
 	spilling := "spilling to disk does not suffice"
-	if v.limits.SpillDir == "" {
+	if limits.SpillDir == "" {
 		spilling = "it cannot spill to disk, because the lake cannot be written"
 	}
-	return fmt.Errorf("the query needs more than %sB of memory, and %s: raise --memory-limit (%s)",
-		units.Human(float64(v.limits.MemoryBytes)), spilling, why)
+	return fmt.Errorf("the %s needs more than %sB of memory, and %s: raise --memory-limit (%s)",
+		command, units.Human(float64(limits.MemoryBytes)), spilling, why)
 }
 
 // listQuestions writes all questions.

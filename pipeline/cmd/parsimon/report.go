@@ -29,7 +29,8 @@ func (v *reportVerb) declare(f *pflag.FlagSet) {
 	f.StringVar(&v.compare, "compare", "", "the base: a `scenario` to compare with")
 	f.StringVarP(&v.output, "output", "o", "report.html", "`file` to write; a regular file is replaced in one "+
 		"step")
-	declareMemory(f, &v.limits.MemoryBytes, "4GiB", "memory that DuckDB may use; beyond it, it spills to disk")
+	declareMemory(f, &v.limits.MemoryBytes, "4GiB", "memory that DuckDB may use; beyond it, it "+
+		"spills to the lake's disk")
 }
 
 func (v *reportVerb) run(ctx context.Context, args []string) error {
@@ -44,19 +45,21 @@ func (v *reportVerb) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if v.limits.SpillDir, err = v.closers.makeTemporary("parsimon-report-*"); err != nil {
-		return err
-	}
+	var end func()
+	v.limits.SpillDir, end = l.BeginQuery()
+	defer end()
 	if err := v.prepare(ctx, l, &o, args[0]); err != nil {
 		return err
 	}
-	lock := l.LockForReading()
-	defer lock.Close()
 	if o.Query, err = catalog.Options(l, v.limits); err != nil {
 		return err
 	}
 	var page bytes.Buffer
-	if err := report.Write(ctx, &page, l.Path(), o); err != nil {
+	err = report.Write(ctx, &page, l.Path(), o)
+	if duckdb.IsOutOfMemory(err) {
+		err = tooMuchMemory("report", v.limits, duckdb.FirstLine(err).Error())
+	}
+	if err != nil {
 		return err
 	}
 	megabytes := float64(page.Len()) / 1e6

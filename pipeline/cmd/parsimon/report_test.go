@@ -406,3 +406,14 @@ func TestReportCommand(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// A report spills to the disk of the lake, as a query does: TMPDIR may be small, or missing.
+func TestReportNeedsNoTMPDIR(t *testing.T) {
+	lake := tinyLake(t).lake
+	out := filepath.Join(t.TempDir(), "report.html")
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	must(t, "report", "tiny", "--lake", lake, "--output", out, "--quiet")
+	if _, err := os.Lstat(filepath.Join(lake, "_tmp", "queries")); !os.IsNotExist(err) {
+		t.Errorf("the report leaves its temporary directory behind: %v", err)
+	}
+}
