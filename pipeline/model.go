@@ -259,16 +259,16 @@ func LastWorkedOn(l *lake.Lake) (lake.ScenarioID, error) {
 }
 
 // CheckChanges checks, before any work, changes of a scenario of the lake and estimates of the changed
-// scenario. It returns the cables that the changes affect.
+// scenario. It returns the id of that scenario, which Derive opens, and the cables that the changes affect.
 func (m *Model) CheckChanges(
 	ctx context.Context, c scenario.Changes, v Variant, o Settings,
-) ([]scenario.CableChange, error) {
+) (lake.ScenarioID, []scenario.CableChange, error) {
 	changed, applied, err := m.change(ctx, &c)
 	if err == nil {
 		err = changed.check(v, o)
 	}
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	services := slices.AppendSeq(slices.Collect(maps.Keys(applied.Flows.Move)), maps.Keys(applied.Flows.Scale))
 	services = slices.DeleteFunc(services, func(name string) bool { return name == workload.OtherServices })
@@ -278,7 +278,7 @@ func (m *Model) CheckChanges(
 			services = append(services, c.Services...)
 		}
 	}
-	return applied.Cables, m.checkServices(services)
+	return changed.ID(), applied.Cables, m.checkServices(services)
 }
 
 // change returns a copy of the scenario with the changes applied.
@@ -387,13 +387,16 @@ func modelOf(ctx context.Context, s *scenario.Scenario) (*Model, error) {
 	return m, err
 }
 
-// CheckScenario checks a scenario, and an estimate of it, before any work.
-func CheckScenario(ctx context.Context, s *scenario.Scenario, v Variant, o Settings) error {
+// CheckScenario checks a scenario, and an estimate of it, before any work. It returns the id of the scenario,
+// which Begin opens.
+func CheckScenario(
+	ctx context.Context, s *scenario.Scenario, v Variant, o Settings,
+) (lake.ScenarioID, error) {
 	m, err := modelOf(ctx, s)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return m.check(v, o)
+	return m.ID(), m.check(v, o)
 }
 
 // Resume opens a scenario of the lake (see OpenModel) for an estimate or for single stages. With Auto, the

@@ -12,6 +12,7 @@ import (
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/gate"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/summary"
 	"parsimon/schema/names"
@@ -64,6 +65,7 @@ type ParameterRun struct {
 	Warnings []string            `json:"warnings"`
 	Seconds  float64             `json:"seconds"`
 
+	id       lake.ScenarioID
 	scenario *scenario.Scenario // set for a scenario file
 	changes  scenario.Changes   // set for a scenario of the lake
 	note     string             // see Parameters.Note
@@ -157,9 +159,10 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings,
 // last ones, are complete. With a budget, complete combinations are read last. Otherwise, a repeated sweep
 // could spend the budget on them again.
 func (p *Parameters) order(ctx context.Context, plan ParameterPlan, o Settings) (order []int, complete int) {
+	l, err := lake.Open(o.Lake, false) // without a lake, no combination is complete
 	var done []int
 	for i := range p.Runs {
-		if o.Budget > 0 && p.Runs[i].complete(ctx, plan, o) {
+		if o.Budget > 0 && err == nil && p.Runs[i].complete(ctx, l, plan, o) {
 			done = append(done, i)
 		} else {
 			order = append(order, i)

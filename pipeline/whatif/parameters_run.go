@@ -25,14 +25,14 @@ func (r *ParameterRun) check(
 	if plan.Change != nil {
 		r.changes, err = plan.Change(settings)
 		if err == nil {
-			_, err = plan.base.CheckChanges(ctx, r.changes, o.Variant, o.Settings)
+			r.id, _, err = plan.base.CheckChanges(ctx, r.changes, o.Variant, o.Settings)
 		}
 		return err
 	}
 	if r.scenario, err = scenario.LoadWith(plan.Scenario, settings); err != nil {
 		return err
 	}
-	if err := pipeline.CheckScenario(ctx, r.scenario, o.Variant, o.Settings); err != nil {
+	if r.id, err = pipeline.CheckScenario(ctx, r.scenario, o.Variant, o.Settings); err != nil {
 		return fmt.Errorf("%s: %w", r.scenario.Name, err)
 	}
 	return nil
@@ -65,35 +65,13 @@ func (r *ParameterRun) open(
 	return e, err
 }
 
-// id returns the id of the scenario of the combination.
-func (r *ParameterRun) id(plan ParameterPlan) (string, error) {
-	if plan.Change == nil {
-		settled, err := r.scenario.Settle()
-		if err != nil {
-			return "", err
-		}
-		return scenario.IDOf(settled.Canonical), nil
-	}
-	spec := plan.base.Spec
-	applied, err := r.changes.Apply(plan.base.Network.Clone(), spec.Canonical, spec.Seed, spec.Params)
-	if err != nil {
-		return "", err
-	}
-	return scenario.IDOf(applied.Canonical), nil
-}
-
 // complete reports whether the lake has all that the run of the combination would estimate. It does not wait
 // for other processes. A damaged scenario is not complete.
-func (r *ParameterRun) complete(ctx context.Context, plan ParameterPlan, o Settings) bool {
-	id, err := r.id(plan)
-	if err != nil {
+func (r *ParameterRun) complete(ctx context.Context, l *lake.Lake, plan ParameterPlan, o Settings) bool {
+	if !l.Exists(lake.Of(r.id).SpecPath()) {
 		return false
 	}
-	l, err := lake.Open(o.Lake, false)
-	if err != nil || !l.Exists(lake.Of(lake.ScenarioID(id)).SpecPath()) {
-		return false
-	}
-	model, err := pipeline.OpenModel(ctx, l, id)
+	model, err := pipeline.OpenModel(ctx, l, string(r.id))
 	if err != nil || !model.Estimated(o.Variant) {
 		return false
 	}

@@ -57,7 +57,7 @@ func (s *sweeper) check(ctx context.Context) error {
 	}
 	first, err := s.Plan.Changes(s.cables[0])
 	if err == nil {
-		_, err = s.base.CheckChanges(ctx, first, s.o.Variant, s.o.Settings)
+		_, _, err = s.base.CheckChanges(ctx, first, s.o.Variant, s.o.Settings)
 	}
 	return err
 }

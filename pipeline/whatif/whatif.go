@@ -75,7 +75,7 @@ func WhatIf(ctx context.Context, base string, c scenario.Changes, o Settings, ho
 func whatIf(
 	ctx context.Context, base *pipeline.Model, c scenario.Changes, o Settings, how CompareOptions,
 ) (*Answer, error) {
-	cables, err := base.CheckChanges(ctx, c, o.Variant, o.Settings)
+	_, cables, err := base.CheckChanges(ctx, c, o.Variant, o.Settings)
 	if err != nil {
 		return nil, err
 	}

@@ -176,7 +176,7 @@ func (s *scenarioFlags) flagsOf(key, otherwise string) string {
 func (s *scenarioFlags) check(ctx context.Context, sc *scenario.Scenario, r *runFlags, args []string) error {
 	v, err := r.variant()
 	if err == nil {
-		err = pipeline.CheckScenario(ctx, sc, v, r.how.Settings)
+		_, err = pipeline.CheckScenario(ctx, sc, v, r.how.Settings)
 	}
 	if !errors.As(err, new(scenario.Refusal)) {
 		return err
