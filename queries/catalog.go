@@ -18,52 +18,75 @@ import (
 // CatalogFile is the name of the catalog in a lake. It is a DuckDB database with views and macros only.
 const CatalogFile = "parsimon.duckdb"
 
-// WriteCatalog writes LAKE/parsimon.duckdb with views over exactly the given files. It can be opened from
-// any directory. If the lake was moved, the statement SET VARIABLE lake = 'DIRECTORY' makes the views find
-// their files until a command of the program writes them again. The file is replaced by one rename:
-// readers see the old catalog or the new one.
-//
-// The catalog must be written again whenever files are added or removed. It is written to directory temp of
-// the lake, which must not exist. A killed process leaves this directory behind.
-//
-// It returns an error if CheckLakePath rejects the lake, or if a file is outside the lake. It opens no file:
-// if one is damaged, DuckDB fails when it reads the view.
-func WriteCatalog(lake, temp string, files []File) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write the catalog of lake %s: %w", lake, duckdb.FirstLine(err))
-		}
-	}()
-	root, all, err := viewsOf(lake, files)
+// A Catalog has the views of LAKE/parsimon.duckdb over exactly the given files of a lake.
+type Catalog struct {
+	root  string // absolute path of the lake
+	views []view
+}
+
+// NewCatalog returns the catalog of files of a lake. It returns an error if CheckLakePath rejects the lake,
+// or if a file is outside the lake. It opens no file: if one is damaged, DuckDB fails when it reads the view.
+func NewCatalog(lake string, files []File) (*Catalog, error) {
+	fail := func(err error) (*Catalog, error) { return nil, fmt.Errorf("catalog of lake %s: %w", lake, err) }
+	root, err := lakeRoot(lake)
 	if err == nil {
 		err = CheckLakePath(root)
 	}
 	if err != nil {
-		return err
+		return fail(err)
 	}
-	for _, v := range all {
+	all, err := views(files, lakeFiles{root: root, movable: true}, boundedMacros)
+	if err != nil {
+		return fail(err)
+	}
+	own := []view{lakeFiles{root: root}.function()}
+	c := &Catalog{root, slices.Concat(functions(), own, throughFunctions(all))}
+	for _, v := range c.views {
 		if err := checkInside(root, v.files); err != nil {
-			return err
+			return fail(err)
 		}
 	}
-	dir := filepath.Join(root, temp)
+	return c, nil
+}
+
+// Digest returns a digest of the views. Equal digests mean equal views.
+func (c *Catalog) Digest() string {
+	h := xxh3.New()
+	for _, v := range c.views {
+		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00") // never fails
+	}
+	return hexDigest(h)
+}
+
+// Write writes LAKE/parsimon.duckdb. It can be opened from any directory. If the lake was moved, the
+// statement SET VARIABLE lake = 'DIRECTORY' makes the views find their files until a command of the program
+// writes them again. The file is replaced by one rename: readers see the old catalog or the new one.
+//
+// The catalog must be written again whenever files are added or removed. It is written to directory temp of
+// the lake, which must not exist. A killed process leaves this directory behind.
+func (c *Catalog) Write(temp string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the catalog of lake %s: %w", c.root, duckdb.FirstLine(err))
+		}
+	}()
+	dir := filepath.Join(c.root, temp)
 	if err := makeTemp(dir); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	made := filepath.Join(dir, CatalogFile)
-	to := filepath.Join(root, CatalogFile)
-	if err := createCatalog(made, all, shippedTemplate()); err != nil {
+	if err := createCatalog(made, c.views, shippedTemplate()); err != nil {
 		return err
 	}
 	// After a power failure, either the old or the new file exists, complete.
 	if err := flush(made); err != nil {
 		return err
 	}
-	if err := os.Rename(made, to); err != nil {
+	if err := os.Rename(made, filepath.Join(c.root, CatalogFile)); err != nil {
 		return err
 	}
-	return flush(root)
+	return flush(c.root)
 }
 
 // makeTemp makes a directory that must not exist. A command that ends may remove the directory above it, if
@@ -77,15 +100,6 @@ func makeTemp(dir string) (err error) {
 		}
 	}
 	return err
-}
-
-// viewsOf returns the absolute path of a lake and the views of its catalog over files of it.
-func viewsOf(lake string, files []File) (root string, all []view, err error) {
-	if root, err = lakeRoot(lake); err == nil {
-		all, err = views(files, lakeFiles{root: root, movable: true}, boundedMacros)
-	}
-	all = slices.Concat(functions(), []view{lakeFiles{root: root}.function()}, throughFunctions(all))
-	return root, all, err
 }
 
 func flush(path string) error {
@@ -136,19 +150,6 @@ func commentView(run duckdb.Runner, v view) error {
 	}
 	slices.Sort(comments)
 	return run(strings.Join(comments, "; "))
-}
-
-// CatalogDigest returns a digest of the catalog's views over the files. Equal digests mean equal views.
-func CatalogDigest(lake string, files []File) (string, error) {
-	_, all, err := viewsOf(lake, files)
-	if err != nil {
-		return "", err
-	}
-	h := xxh3.New()
-	for _, v := range all {
-		_, _ = h.WriteString(v.name + "\x00" + v.sql + "\x00" + v.comment + "\x00") // never fails
-	}
-	return hexDigest(h), nil
 }
 
 func hexDigest(h *xxh3.Hasher) string {

@@ -45,7 +45,15 @@ func writeCatalog(lake string) error {
 	if err != nil {
 		return err
 	}
-	return WriteCatalog(lake, fmt.Sprintf("_tmp/catalog-%d", catalogs.Add(1)), files)
+	return writeCatalogOf(lake, files)
+}
+
+func writeCatalogOf(lake string, files []File) error {
+	catalog, err := NewCatalog(lake, files)
+	if err != nil {
+		return err
+	}
+	return catalog.Write(fmt.Sprintf("_tmp/catalog-%d", catalogs.Add(1)))
 }
 
 // checkCatalog asks the given views of the catalog of the known lake. If none are given, it asks a third of all

@@ -4,7 +4,7 @@
 //	data files ([]File) ─→ view per table ─→ variants, size_bins, …      ─→ view per question
 //	                                  └──────────────┬──────────────────────────┘
 //	                        Open: DB, in memory, locked to the lake
-//	                        WriteCatalog: LAKE/parsimon.duckdb, for DuckDB itself, from folder template
+//	                        Catalog: LAKE/parsimon.duckdb, for DuckDB itself, from folder template
 //	                                  │
 //	              Run(question, parameters)   SQL(text), Write(text) ─→ checkTree ─→ checkType
 //	                                  └───────┬────────────┘    └─→ Options.Output, in a form of format.Names

@@ -22,15 +22,15 @@ const mostStaleViews = 3
 
 // With an old template, catalogs are right, but are written as slowly as without one.
 func TestCatalogTemplateIsRecent(t *testing.T) {
-	_, all, err := viewsOf(t.TempDir(), nil)
+	catalog, err := NewCatalog(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *update {
-		writeTemplate(t, all)
+		writeTemplate(t, catalog.views)
 		return
 	}
-	changed, removed := shippedTemplate().differences(all)
+	changed, removed := shippedTemplate().differences(catalog.views)
 	if len(changed)+len(removed) > mostStaleViews {
 		t.Errorf("%d views changed and %d were removed since queries/template was written: "+
 			"go test ./queries -run TestCatalogTemplateIsRecent -update", len(changed), len(removed))
@@ -119,7 +119,7 @@ func TestTemplatesDoNotChangeCatalogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, all, err := viewsOf(lake, files)
+	catalog, err := NewCatalog(lake, files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestTemplatesDoNotChangeCatalogs(t *testing.T) {
 	var want string
 	for name, from := range map[string]template{"": {}, "template": shippedTemplate(), "old template": old} {
 		path := filepath.Join(t.TempDir(), CatalogFile)
-		if err := createCatalog(path, all, from); err != nil {
+		if err := createCatalog(path, catalog.views, from); err != nil {
 			t.Fatal(err)
 		}
 		got := entriesOf(t, path)
@@ -149,15 +149,15 @@ func TestTemplatesDoNotChangeCatalogs(t *testing.T) {
 
 // Views and macros that the program no longer has are not in the catalog, although the template has them.
 func TestTemplateWithRemovedViews(t *testing.T) {
-	_, all, err := viewsOf(t.TempDir(), nil)
+	catalog, err := NewCatalog(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all = slices.DeleteFunc(all, func(v view) bool {
+	kept := slices.DeleteFunc(catalog.views, func(v view) bool {
 		return !v.ofLake && !slices.Equal(v.needs, []string{"sql_of_" + v.name})
 	})
 	path := filepath.Join(t.TempDir(), CatalogFile)
-	if err := createCatalog(path, all, shippedTemplate()); err != nil {
+	if err := createCatalog(path, kept, shippedTemplate()); err != nil {
 		t.Fatal(err)
 	}
 	got := entriesOf(t, path)

@@ -109,11 +109,15 @@ func Write(l *lake.Lake) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // nothing that it writes must be durable
-	digest, err := queries.CatalogDigest(l.Path(), files)
-	if err != nil || upToDate(root, digest) {
+	views, err := queries.NewCatalog(l.Path(), files)
+	if err != nil {
 		return err
 	}
-	err = errors.Join(queries.WriteCatalog(l.Path(), lake.CatalogTemp, files), l.RemoveCatalogTemp())
+	digest := views.Digest()
+	if upToDate(root, digest) {
+		return nil
+	}
+	err = errors.Join(views.Write(lake.CatalogTemp), l.RemoveCatalogTemp())
 	if err == nil {
 		noteWritten(root, digest)
 	}
