@@ -36,17 +36,19 @@ func Each[T any](in schema.Batches, do func(row *T) error) error {
 // EachRows calls do with at most n rows of a stream at a time, as Each does.
 func EachRows[T any](in schema.Batches, n int, do func(rows []T) error) error {
 	fields := fieldsOf(reflect.TypeFor[T]())
+	names := columnsOf(fields)
 	rows := make([]T, n)
 	return ForEach(in, func(rec arrow.Record) error {
+		columns := arraysOf(fields, names, rec)
 		for from := 0; from < int(rec.NumRows()); from += n {
 			part := rows[:min(n, int(rec.NumRows())-from)]
-			fill(part, fields, rec, from)
+			fill(part, fields, columns, from)
 			if err := do(part); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, columnsOf(fields)...)
+	}, names...)
 }
 
 // Next reads the next batch of a stream into the memory of rows, as Each does. Memory that the rows refer to
@@ -63,7 +65,8 @@ func Next[T any](in schema.Batches, rows []T) ([]T, arrow.Record, error) {
 func Append[T any](rows []T, rec arrow.Record) []T {
 	n := len(rows)
 	rows = slices.Grow(rows, int(rec.NumRows()))[:n+int(rec.NumRows())]
-	fill(rows[n:], fieldsOf(reflect.TypeFor[T]()), rec, 0)
+	fields := fieldsOf(reflect.TypeFor[T]())
+	fill(rows[n:], fields, arraysOf(fields, columnsOf(fields), rec), 0)
 	return rows
 }
 
@@ -86,20 +89,30 @@ func fieldsOf(row reflect.Type) (fields []reflect.StructField) {
 	return fields
 }
 
-// fill sets the fields of rows to the values of a batch, starting at row from.
-func fill[T any](rows []T, fields []reflect.StructField, rec arrow.Record, from int) {
-	for _, f := range fields {
-		column := Named(rec, f.Tag.Get("col"))
-		want := fieldTypes[column.DataType().ID()]
-		if column.DataType().ID() == arrow.BINARY {
+// arraysOf returns the columns of the fields, which have these names. It panics if the batch lacks one, or if
+// one has another type than its field.
+func arraysOf(fields []reflect.StructField, names []string, rec arrow.Record) []arrow.Array {
+	columns := make([]arrow.Array, len(fields))
+	for i, f := range fields {
+		columns[i] = Named(rec, names[i])
+		typ := columns[i].DataType().ID()
+		want := fieldTypes[typ]
+		if typ == arrow.BINARY {
 			want = reflect.TypeFor[[]byte]()
 		}
 		if f.Type != want {
-			panic(fmt.Sprintf("columns: field %s is not a column of %s", f.Name, column.DataType()))
+			panic(fmt.Sprintf("columns: field %s is not a column of %s", f.Name, columns[i].DataType()))
 		}
+	}
+	return columns
+}
+
+// fill sets the fields of rows to the values of their columns, starting at row from.
+func fill[T any](rows []T, fields []reflect.StructField, columns []arrow.Array, from int) {
+	for i, f := range fields {
 		to := fieldOf{first: unsafe.Add(unsafe.Pointer(unsafe.SliceData(rows)), f.Offset),
 			stride: unsafe.Sizeof(*new(T)), n: len(rows)}
-		switch c := column.(type) {
+		switch c := columns[i].(type) {
 		case *array.Int16:
 			scatter(to, c.Int16Values()[from:])
 			for i := from; c.NullN() > 0 && i < from+len(rows); i++ {

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"parsimon/schema"
 	"parsimon/schema/footer"
@@ -66,7 +67,13 @@ type Reader struct {
 // A rowGroup is a row group of the open file.
 type rowGroup struct {
 	parquet.RowGroup
-	first int64 // its number in the file
+	meta  *format.RowGroup
+	first int64 // number of its first row in the file
+}
+
+func (g rowGroup) chunk(leaf parquet.LeafColumn) columnChunk {
+	chunk := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk)
+	return columnChunk{chunk, &g.meta.Columns[leaf.ColumnIndex].MetaData, g.NumRows()}
 }
 
 // NewReader streams Parquet files of one table, one after the other. If f is nil, the footer of each file is
@@ -130,7 +137,8 @@ func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err er
 	for i, c := range of {
 		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Nullable}
 		if keys != nil && c.Name == r.keep.Column {
-			columns = append(columns, array.NewSlice(keys, from, max(from, to)))
+			keys.Retain()
+			columns = append(columns, keys)
 			continue
 		}
 		column, err := r.readColumn(g, c, from, to)
@@ -147,7 +155,7 @@ func (r *Reader) readGroup(g rowGroup, names []string) (rec arrow.Record, err er
 	return array.NewRecord(arrow.NewSchema(fields, nil), columns, max(0, to-from)), nil
 }
 
-func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
+func (r *Reader) readColumn(g rowGroup, c schema.Column, from, to int64) (arrow.Array, error) {
 	leaf, ok := r.leaf(c)
 	_, like := r.lacks(c)
 	if !ok && like != "" {
@@ -156,8 +164,7 @@ func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64)
 	if !ok {
 		return emptyColumn(c, max(0, to-from)), nil
 	}
-	column, err := r.decoder.read(r.file, g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk), c, from,
-		to)
+	column, err := r.decoder.read(r.file, g.chunk(leaf), c, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("column %s: %w", c.Name, err)
 	}
@@ -165,23 +172,67 @@ func (r *Reader) readColumn(g parquet.RowGroup, c schema.Column, from, to int64)
 }
 
 // rowsInRange returns the selected rows of a row group that is sorted by the column of the range. keys is
-// that column of the whole group, or nil if it was not read.
-func (r *Reader) rowsInRange(g parquet.RowGroup) (from, to int64, keys arrow.Array, err error) {
+// that column of these rows, or nil if it was not read.
+func (r *Reader) rowsInRange(g rowGroup) (from, to int64, keys arrow.Array, err error) {
 	lo, hi, ok := r.keysOf(g)
 	if ok && lo >= r.keep.Lo && hi < r.keep.Hi {
 		return 0, g.NumRows(), nil, nil
 	}
-	if keys, err = r.readColumn(g, r.table.Columns[r.table.Index(r.keep.Column)], 0, g.NumRows()); err != nil {
+	first, end := r.pagesInRange(g)
+	read, err := r.readColumn(g, r.key(), first, end)
+	if err != nil {
 		return 0, 0, nil, err
 	}
-	to = g.NumRows()
-	switch a := keys.(type) {
+	defer read.Release()
+	switch a := read.(type) {
 	case *array.Int32:
 		from, to, err = rangeOf(a.Int32Values(), r.keep.Lo, r.keep.Hi)
 	case *array.Int64:
 		from, to, err = rangeOf(a.Int64Values(), r.keep.Lo, r.keep.Hi)
 	}
-	return from, to, keys, err
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	to = max(from, to)
+	return first + from, first + to, array.NewSlice(read, from, to), nil
+}
+
+// pagesInRange returns the rows of the pages of a row group that can have selected rows, by the bounds of the
+// pages. If the bounds are not known, it returns all rows.
+func (r *Reader) pagesInRange(g rowGroup) (first, end int64) {
+	leaf, _ := r.leaf(r.key())
+	chunk := g.chunk(leaf)
+	bounds, boundsErr := chunk.ColumnIndexFrom(r.file)
+	places, placesErr := chunk.OffsetIndexFrom(r.file)
+	if boundsErr != nil || placesErr != nil || r.key().Nullable || bounds.NumPages() != places.NumPages() {
+		return 0, g.NumRows()
+	}
+	n := places.NumPages()
+	page := sort.Search(n, func(i int) bool { return number(bounds.MaxValue(i)) >= r.keep.Lo })
+	next := sort.Search(n, func(i int) bool { return number(bounds.MinValue(i)) >= r.keep.Hi })
+	row := func(page int) int64 {
+		if page < n {
+			return places.FirstRowIndex(page)
+		}
+		return g.NumRows()
+	}
+	first = row(page)
+	end = row(max(page, next))
+	if first < 0 || first > end || end > g.NumRows() {
+		return 0, g.NumRows() // damaged
+	}
+	return first, end
+}
+
+// key returns the column of the range.
+func (r *Reader) key() schema.Column { return r.table.Columns[r.table.Index(r.keep.Column)] }
+
+// number returns the value of a column of whole numbers.
+func number(v parquet.Value) int64 {
+	if v.Kind() == parquet.Int32 {
+		return int64(v.Int32())
+	}
+	return v.Int64()
 }
 
 // rangeOf returns the rows of ascending keys that are in [lo, hi).
@@ -210,8 +261,8 @@ func (r *Reader) openNext() (err error) {
 		return err
 	}
 	first := int64(0)
-	for _, g := range r.meta.RowGroups() {
-		group := rowGroup{g, first}
+	for i, g := range r.meta.RowGroups() {
+		group := rowGroup{g, &r.meta.Metadata().RowGroups[i], first}
 		first += g.NumRows()
 		if r.keep != nil {
 			if lo, hi, ok := r.keysOf(g); ok && (hi < r.keep.Lo || lo >= r.keep.Hi) {
@@ -312,19 +363,12 @@ func (r *Reader) leaf(c schema.Column) (parquet.LeafColumn, bool) {
 
 // keysOf returns the minimum and the maximum key of a row group, if they are known.
 func (r *Reader) keysOf(g parquet.RowGroup) (lo, hi int64, ok bool) {
-	c := r.table.Columns[r.table.Index(r.keep.Column)]
-	leaf, _ := r.leaf(c)
+	leaf, _ := r.leaf(r.key())
 	least, greatest, ok := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk).Bounds()
-	if !ok || c.Nullable {
+	if !ok || r.key().Nullable || least.Kind() != parquet.Int32 && least.Kind() != parquet.Int64 {
 		return 0, 0, false
 	}
-	switch least.Kind() {
-	case parquet.Int32:
-		return int64(least.Int32()), int64(greatest.Int32()), true
-	case parquet.Int64:
-		return least.Int64(), greatest.Int64(), true
-	}
-	return 0, 0, false
+	return number(least), number(greatest), true
 }
 
 func (r *Reader) closeFile() error {
@@ -400,14 +444,29 @@ func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
 
 // A decoder reads column chunks into Arrow columns. It reuses its memory for the next chunk.
 type decoder struct {
+	bytes  []byte // of the pages
+	page   []byte // decompressed
+	int64s []int64
 	int32s []int32
 	int16s []int16
 	values []parquet.Value
 }
 
 // read reads rows from..to of a column chunk of an open file.
-func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.Column,
-	from, to int64) (arrow.Array, error) {
+func (d *decoder) read(
+	in io.ReaderAt, chunk columnChunk, c schema.Column, from, to int64,
+) (arrow.Array, error) {
+	column, ok, err := d.numbers(in, chunk, c, from, to)
+	if ok || err != nil {
+		return column, err
+	}
+	return d.readValues(in, chunk, c, from, to)
+}
+
+// readValues is read by means of parquet-go. It reads columns of all types.
+func (d *decoder) readValues(
+	in io.ReaderAt, chunk columnChunk, c schema.Column, from, to int64,
+) (arrow.Array, error) {
 	b := array.NewBuilder(&Recycled, c.Type)
 	defer b.Release()
 	b.Reserve(int(min(to-from, rowGroupRows)))
@@ -416,7 +475,7 @@ func (d *decoder) read(in io.ReaderAt, chunk *parquet.FileColumnChunk, c schema.
 	first := int64(0)                    // number of the page's first row
 	if from > 0 {
 		var err error
-		if first, err = pageOf(chunk, in, from); err == nil {
+		if first, err = pageOf(chunk.FileColumnChunk, in, from); err == nil {
 			err = pages.SeekToRow(first)
 		}
 		if err != nil {

@@ -1,0 +1,97 @@
+package parquet
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/parquet-go/parquet-go"
+
+	"parsimon/pipeline/internal/fixture"
+	"parsimon/schema"
+)
+
+// rowGroupsOf opens a file of a table with random rows.
+func rowGroupsOf(t *testing.T, table schema.Table, rows int) (*os.File, []rowGroup) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "f.parquet")
+	writeFile(t, path, table, fixture.Batch(table, rand.New(rand.NewPCG(9, 10)), rows))
+	r := NewReader(table, os.Open, []string{path}, nil, nil)
+	if err := r.openNext(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r.file, r.groups
+}
+
+// All columns of numbers that a Writer writes are decoded without parquet-go, to the same values: whole row
+// groups, ranges that begin or end in a page, and single rows. Otherwise reading would be slow, or wrong.
+func TestNumbersAsByParquetGo(t *testing.T) {
+	for _, table := range []schema.Table{schema.Hops, schema.Slowdowns, schema.HopContributions,
+		schema.SenderFCTs, schema.LinkStats} {
+		file, groups := rowGroupsOf(t, table, 2*pageRows+77)
+		for i, c := range table.Columns {
+			chunk := groups[0].chunk(parquet.LeafColumn{ColumnIndex: i})
+			isNumber := c.Type.ID() == arrow.FLOAT64 || arrow.IsInteger(c.Type.ID())
+			for _, rows := range [][2]int64{{0, chunk.rows}, {1, chunk.rows}, {0, pageRows}, {pageRows - 1, pageRows + 1},
+				{pageRows, 2 * pageRows}, {5, 6}, {2*pageRows + 76, chunk.rows}} {
+				var d decoder
+				got, ok, err := d.numbers(file, chunk, c, rows[0], rows[1])
+				if err != nil || ok != (isNumber && !c.Nullable) {
+					t.Fatalf("%s.%s, rows %v: read by numbers: %v, %v", table.Name, c.Name, rows, ok, err)
+				}
+				if !ok {
+					continue
+				}
+				want, err := d.readValues(file, chunk, c, rows[0], rows[1])
+				if err != nil || !array.Equal(got, want) {
+					t.Errorf("%s.%s, rows %v: other values than parquet-go's, %v", table.Name, c.Name, rows, err)
+				}
+			}
+		}
+	}
+}
+
+// A damaged page is an error or left to parquet-go, never a panic: its header may declare any length, and its
+// values may be fewer or more than its rows.
+func TestDamagedNumbers(t *testing.T) {
+	file, groups := rowGroupsOf(t, schema.SenderFCTs, 1000)
+	chunk := groups[0].chunk(parquet.LeafColumn{})
+	page := make([]byte, chunk.meta.TotalCompressedSize)
+	if _, err := file.ReadAt(page, chunk.meta.DataPageOffset); err != nil {
+		t.Fatal(err)
+	}
+	h, ok := readPageHeader(page)
+	if !ok || h.rows != 1000 || h.length+h.compressed != int64(len(page)) {
+		t.Fatalf("header %+v, %v", h, ok)
+	}
+	for n := range h.length + h.compressed {
+		if h, ok := readPageHeader(page[:n]); ok {
+			t.Errorf("%d bytes of the page have the header %+v", n, h)
+		}
+	}
+	var d decoder
+	values := page[h.length:]
+	for i := range 60 * 255 {
+		damaged := append([]byte(nil), page...)
+		damaged[i/255] ^= byte(1 + i%255)
+		_, _ = readPageHeader(damaged)
+		if rows := declared(damaged[h.length:]); i/255 >= int(h.length) && rows == h.rows {
+			_, _ = d.decode(arrow.INT64, make([]byte, 8*h.rows), h, damaged[h.length:], 0)
+		}
+	}
+	h.rows--
+	if _, err := d.decode(arrow.INT64, make([]byte, 8*h.rows), h, values, 0); err == nil {
+		t.Error("a page with more values than rows is read")
+	}
+	if _, err := d.uncompressed(chunk.meta.Codec, h, values[1:]); err == nil {
+		t.Error("a page with another checksum is read")
+	}
+	h.encoding = 0
+	if _, err := d.decode(arrow.INT64, make([]byte, 8*h.rows), h, values, 0); err == nil {
+		t.Error("a page with fewer bytes than its numbers take is read")
+	}
+}
