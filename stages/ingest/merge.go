@@ -217,8 +217,8 @@ func (m *merging) tmp(name string) string { return filepath.Join(m.o.TmpDir, nam
 
 // wholeFlows writes flows whose rows are flows.
 func (m *merging) wholeFlows(ctx context.Context, out Tables) error {
-	if m.isFew() {
-		done, err := m.fewFlows(out)
+	if m.isOneSource() {
+		done, err := m.flowsOfSource(ctx, out)
 		if done || err != nil {
 			return err
 		}

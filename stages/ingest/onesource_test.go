@@ -12,15 +12,15 @@ import (
 	"parsimon/stages/ingest/connections"
 )
 
-// Few flows are the same rows and counts with SQL and without. Otherwise a flow file would give other
-// estimates when it grows.
-func TestFewFlowsAreThoseOfSQL(t *testing.T) {
+// The flows of one source are the same rows and counts with SQL and without. Otherwise files whose ids
+// repeat, which SQL sorts, would give other estimates.
+func TestFlowsOfSourceAreThoseOfSQL(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 1))
 	for trial := range 8 {
 		in := mergerOf(t, false)
 		var rows []connections.Row
-		ids := random.Perm(1000)
-		for i := range random.IntN(300) {
+		ids := random.Perm(4000)
+		for i := range random.IntN(3000) {
 			row := recordOf(int64(i+1), random.Int64N(10_000), random.Int64N(100))
 			row.Service = []string{"", "web", "db"}[random.IntN(3)]
 			row.VNet = []string{"", "blue"}[random.IntN(2)]
@@ -39,10 +39,10 @@ func TestFewFlowsAreThoseOfSQL(t *testing.T) {
 			m.all = duckdb.ScanParquet(names.Of(m.sources, func(s MergeSource) string { return s.RecordsFile })...)
 			return m
 		}
-		var few, all rowsSink
+		var direct, all rowsSink
 		one := merged()
-		done, err := one.fewFlows(Tables{Flows: &few})
-		if err != nil || !done || !one.isFew() {
+		done, err := one.flowsOfSource(t.Context(), Tables{Flows: &direct})
+		if err != nil || !done || !one.isOneSource() {
 			t.Fatal(done, err)
 		}
 		two := merged()
@@ -53,9 +53,9 @@ func TestFewFlowsAreThoseOfSQL(t *testing.T) {
 		if !reflect.DeepEqual(one.stats, two.stats) {
 			t.Errorf("counts %+v, by SQL %+v", one.stats, two.stats)
 		}
-		if !slices.Equal(few.rows, all.rows) {
-			t.Errorf("%d flows:\n%.1000s\nby SQL %d:\n%.1000s", len(few.rows), fmt.Sprint(few.rows), len(all.rows),
-				fmt.Sprint(all.rows))
+		if !slices.Equal(direct.rows, all.rows) {
+			t.Errorf("%d flows:\n%.1000s\nby SQL %d:\n%.1000s", len(direct.rows), fmt.Sprint(direct.rows),
+				len(all.rows), fmt.Sprint(all.rows))
 		}
 	}
 }
