@@ -37,7 +37,8 @@ type fluid struct {
 	flows, flowsOf int64 // flows that were read, and all
 }
 
-// mostFlows is the number of flows that a fluid reads, which takes a tenth of a second.
+// mostFlows is the number of flows of a workload that forecasts consider. To draw and route them takes 3 s of
+// processor time with 6,144 hosts, and to read them a tenth of a second.
 const mostFlows = 1_000_000
 
 var errEnough = errors.New("enough flows")

@@ -3,17 +3,24 @@ package pipeline
 import (
 	"context"
 	"math"
+	"runtime"
 
 	"github.com/rs/zerolog"
 
 	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/stages/diagnose"
 	"parsimon/stages/estimators"
 	"parsimon/stages/step"
 )
 
 // A Forecast predicts the costs of an estimate.
 type Forecast struct {
+	// EstimatedFrom is the number of flows from which the size of a large scenario is estimated: those that
+	// start first. If it is 0, all flows were drawn and routed.
+	EstimatedFrom int64 `json:"estimated_from_flows,omitempty"`
+
 	Hosts      int   `json:"hosts"`
 	Flows      int64 `json:"flows"`
 	PacketHops int64 `json:"packet_hops"`
@@ -23,9 +30,9 @@ type Forecast struct {
 	// Estimator is the estimator with which an automatic estimate begins. Reason explains the choice.
 	Estimator string `json:"estimator"`
 	Reason    string `json:"reason"`
-	// MaxLoad is the load of the most loaded link, without headers. AskedLoad is the load for which the
-	// flows were drawn; 0 for traces.
-	MaxLoad   float64 `json:"max_load"`
+	// MaxLoad is the load of the most loaded link, without headers; 0 if it is not known, because the size is
+	// estimated. AskedLoad is the load for which the flows were drawn; 0 for traces.
+	MaxLoad   float64 `json:"max_load,omitempty"`
 	AskedLoad float64 `json:"asked_load,omitempty"`
 	// PeakBytes is the peak memory of an estimate by exact with one worker. Link cases need less.
 	PeakBytes int64 `json:"peak_bytes"`
@@ -41,15 +48,32 @@ type EstimatorCosts struct {
 // startSeconds is the processor time of a run of one packet (forecast.md).
 const startSeconds = 0.2
 
-// Forecast runs the first stages of the plan, up to and including route, and predicts the costs of the
-// others on a number of cores.
-func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error) {
-	e.variant = Variant{Estimator: estimators.Exact}
-	first, err := look(ctx, e)
+// ForecastOf predicts the costs of a scenario on o.Workers cores. It draws and routes the first mostFlows
+// flows, or all of a trace or of jobs, in the lake in directory dir. It removes them unless the lake had the
+// scenario before.
+func ForecastOf(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Forecast,
+	error) {
+	cores := o.Workers
+	o.Workers = min(cores, runtime.GOMAXPROCS(0))
+	first := s.Beginning(mostFlows)
+	e, err := Begin(ctx, dir, first, v, o)
 	if err != nil {
 		return nil, err
 	}
-	exact, why, err := e.choose(&first)
+	f, err := e.forecast(ctx, s, first, cores)
+	e.Close()
+	if err == nil && e.isNew {
+		_, err = Remove(ctx, e.Lake, Removal{Scenarios: []string{string(e.ID())}})
+	}
+	return f, err
+}
+
+// forecast predicts the costs of a scenario on a number of cores. The estimation has the beginning of its
+// flows.
+func (e *Estimation) forecast(ctx context.Context, s, beginning *scenario.Scenario, cores int) (*Forecast,
+	error) {
+	e.variant = Variant{Estimator: estimators.Exact}
+	first, err := look(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -61,26 +85,47 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 	if err != nil {
 		return nil, err
 	}
-	f := &Forecast{
-		Hosts:      first.size.Hosts,
-		Flows:      first.size.Flows,
-		PacketHops: first.size.PacketHops,
-		Reason:     why,
-		AskedLoad:  g.ExpectedMaxLoad,
-		PeakBytes:  PeakBytes(first.size.Hosts, first.size.Flows),
-	}
+	f := &Forecast{AskedLoad: g.ExpectedMaxLoad}
 	for id := range loads.Links {
 		f.MaxLoad = max(f.MaxLoad, loads.Load(e.Network.Links[id]))
+	}
+	times := s.TimesBeginning(beginning, g.Flows, g.LastStartNS)
+	if times > 1 {
+		first.size.Multiply(times)
+		// The most loaded link of the beginning has its load by chance.
+		loads.Stretch(max(1, f.MaxLoad/f.AskedLoad))
+		first.insufficient = len(diagnose.ReasonsForWholeNetwork(e.method(), loads)) > 0
+		f.EstimatedFrom = g.Flows
+		f.MaxLoad = 0
+	}
+	exact, why, err := e.choose(&first)
+	if err != nil {
+		return nil, err
+	}
+	f.Reason = why
+	f.Estimator = estimators.Flow.String()
+	if exact {
+		f.Estimator = estimators.Exact.String()
 	}
 	status, err := ReadScenarioStatus(e.Lake, e.ID(), lake.BySize)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range status.Stages {
-		f.SharedBytes += s.Bytes
+		f.SharedBytes += int64(times * float64(s.Bytes))
 	}
+	e.addCosts(f, &first, cores)
+	return f, nil
+}
+
+// addCosts adds the size of the scenario, and the costs of the estimators that can estimate it.
+func (e *Estimation) addCosts(f *Forecast, first *firstLook, cores int) {
+	f.Hosts = first.size.Hosts
+	f.Flows = first.size.Flows
+	f.PacketHops = first.size.PacketHops
+	f.PeakBytes = PeakBytes(f.Hosts, f.Flows)
 	for _, by := range estimators.All() {
-		if !e.possible(by, &first) {
+		if !e.possible(by, first) {
 			continue
 		}
 		steps := by.Estimator().Cost(&first.size, cores)
@@ -90,11 +135,6 @@ func (e *Estimation) Forecast(ctx context.Context, cores int) (*Forecast, error)
 			DiskBytes: f.SharedBytes + steps.DiskBytes,
 		})
 	}
-	f.Estimator = estimators.Flow.String()
-	if exact {
-		f.Estimator = estimators.Exact.String()
-	}
-	return f, nil
 }
 
 // possible reports whether an estimator can estimate the scenario.

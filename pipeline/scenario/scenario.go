@@ -327,6 +327,31 @@ func (s *Scenario) Workload(n *topology.Network) (*workload.Workload, error) {
 	return w, nil
 }
 
+// Beginning returns the scenario with at most a number of flows, those that start first. If the flows are not
+// drawn from services, or if it has jobs, it returns the scenario itself.
+func (s *Scenario) Beginning(flows int64) *Scenario {
+	w := s.workload
+	if s.traced() || s.HasJobs() || w.flowsCount > 0 && w.flowsCount <= flows {
+		return s
+	}
+	first := *s
+	first.workload.flowsCount = flows
+	return &first
+}
+
+// TimesBeginning estimates how many times as many flows the scenario has as its beginning (Beginning), which
+// has a number of flows that start up to lastNS. It returns 1 if the beginning has all flows.
+func (s *Scenario) TimesBeginning(beginning *Scenario, flows, lastNS int64) float64 {
+	w := s.workload
+	switch {
+	case s == beginning || flows < beginning.workload.flowsCount:
+		return 1
+	case w.flowsCount > 0:
+		return float64(w.flowsCount) / float64(flows)
+	}
+	return max(1, float64(w.durationNS)/float64(max(1, lastNS)))
+}
+
 func (s *serviceSpec) on(n *topology.Network) (v workload.Service, err error) {
 	v = s.Service
 	for i, rack := range s.Racks {

@@ -31,13 +31,15 @@ type RunForecast struct {
 	Settings   map[string]string `json:"settings"`
 	Flows      int64             `json:"flows"`
 	PacketHops int64             `json:"packet_hops"`
-	MaxLoad    float64           `json:"max_load"` // of the most loaded link, without headers
+	MaxLoad    float64           `json:"max_load,omitempty"` // of the most loaded link, without headers
 	AskedLoad  float64           `json:"asked_load"`
 	Estimator  string            `json:"estimator"` // with which the run begins
 	Seconds    float64           `json:"seconds"`   // beside the other runs
 	CPUSeconds float64           `json:"cpu_seconds"`
 	DiskBytes  int64             `json:"disk_bytes"`
 	PeakBytes  int64             `json:"peak_bytes"` // peak memory, as of pipeline.Forecast
+	// EstimatedFrom is as of pipeline.Forecast.
+	EstimatedFrom int64 `json:"estimated_from_flows,omitempty"`
 }
 
 // ForecastParameters predicts what the sweep takes on a number of cores that no other program uses. It draws
@@ -82,20 +84,13 @@ func ForecastParameters(
 func (r *ParameterRun) forecast(
 	ctx context.Context, plan ParameterPlan, o Settings, cores int,
 ) (RunForecast, error) {
-	e, err := r.open(ctx, plan, o)
-	if err != nil {
-		return RunForecast{}, err
-	}
-	f, err := e.Forecast(ctx, cores)
-	e.Close()
-	if err == nil {
-		_, err = pipeline.Remove(ctx, e.Lake, pipeline.Removal{Scenarios: []string{string(e.ID())}})
-	}
+	o.Workers = cores
+	f, err := pipeline.ForecastOf(ctx, o.Lake, r.scenario, o.Variant, o.Settings)
 	if err != nil {
 		return RunForecast{}, err
 	}
 	run := RunForecast{Settings: r.Settings, Flows: f.Flows, PacketHops: f.PacketHops, MaxLoad: f.MaxLoad,
-		AskedLoad: f.AskedLoad, Estimator: o.Variant.Estimator.String()}
+		AskedLoad: f.AskedLoad, EstimatedFrom: f.EstimatedFrom, Estimator: o.Variant.Estimator.String()}
 	if o.Variant.Auto {
 		run.Estimator = f.Estimator
 	}
@@ -125,12 +120,18 @@ func (f *ParametersForecast) Text() *text.Answer {
 		for _, axis := range f.Axes {
 			cells = append(cells, r.Settings[axis.Key])
 		}
-		cells = append(cells, r.Flows, r.PacketHops, r.MaxLoad, r.AskedLoad, r.Estimator)
+		var load any
+		if r.MaxLoad > 0 {
+			load = r.MaxLoad
+		}
+		cells = append(cells, r.Flows, r.PacketHops, load, r.AskedLoad, r.Estimator)
 		t.Add(append(cells, r.CPUSeconds, r.Seconds)...)
 	}
 	peak := int64(0)
+	estimated := int64(0)
 	for _, r := range f.Runs {
 		peak = max(peak, r.PeakBytes)
+		estimated = max(estimated, r.EstimatedFrom)
 	}
 	a.Linef("%s: %s s of processor time, %s s on %s that no other program uses (%d at once), %sB on disk",
 		topology.Count(len(f.Runs), "run"), text.Figure(f.CPUSeconds), text.Figure(f.Seconds),
@@ -140,6 +141,9 @@ func (f *ParametersForecast) Text() *text.Answer {
 	}
 	a.Linef("memory: at most about %sB for a run, and at most %sB in all (--memory-limit)",
 		units.Human(float64(peak)), units.Human(float64(f.MemoryBytes)))
+	if estimated > 0 {
+		a.Linef("flows and packet_hops of runs without a load are estimated from their first %d flows", estimated)
+	}
 	a.Linef("load: of the most loaded link, without headers, like load_asked. Times are predicted from runs " +
 		"that were measured on two cores.")
 	return a

@@ -89,6 +89,11 @@ func (l *Loads) Totals(n *topology.Network) (flows, packetHops int64) {
 	return flows, packetHops
 }
 
+// Stretch divides the loads of all links by a number: the flows start within that many times the time.
+func (l *Loads) Stretch(times float64) {
+	l.LastStartNS = l.FirstStartNS + int64(times*float64(l.LastStartNS-l.FirstStartNS))
+}
+
 // Load returns the offered load of a link, as the paper defines it: the bytes of its flows, without headers,
 // divided by its capacity between the first start and the last. It returns 0 if all flows start at the same
 // time.

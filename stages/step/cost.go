@@ -16,6 +16,15 @@ type WorkloadSize struct {
 	Demanding  bool    // buffers, classes or TCP: ports and senders do more for a packet
 }
 
+// Multiply makes the size that of a number of times as many flows.
+func (w *WorkloadSize) Multiply(times float64) {
+	for _, count := range []*int64{&w.Flows, &w.Hops, &w.PacketHops} {
+		*count = int64(times * float64(*count))
+	}
+	w.LoadedHops *= times
+	w.Windows *= times
+}
+
 // A PredictedCost is the predicted cost of the steps of an estimate.
 type PredictedCost struct {
 	CPUNS     float64 // processor time, summed over the cores

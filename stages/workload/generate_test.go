@@ -200,6 +200,12 @@ func TestGenerateIsReproducible(t *testing.T) {
 	if k > 50_000 || !slices.Equal(e.Start, d.Start[:k]) || d.Start[k] < w.DurationNS {
 		t.Errorf("%d flows before %d ns", k, w.DurationNS)
 	}
+	// With both, it ends with the first of them.
+	w.Flows = 40_000
+	e, _ = mustGenerate(t, n, w, 1)
+	if !slices.Equal(e.Start, d.Start[:40_000]) {
+		t.Errorf("%d flows, want 40,000", len(e.ID))
+	}
 	// If a service is removed, the others draw the same pairs and sizes.
 	alone := mixedWorkload(t, 5_000)
 	alone.Services = alone.Services[1:2]
@@ -249,9 +255,9 @@ func TestGenerateRefuses(t *testing.T) {
 	n := topologytest.MustClos(t, topologytest.SmallClos(4))
 	r := topologytest.MustRouter(t, n, 1)
 	for want, change := range map[string]func(*workload.Workload){
-		"either a duration": func(w *workload.Workload) { w.DurationNS = 5 },
-		"has 2 racks":       func(w *workload.Workload) { w.Services[0].Matrix = evenMatrix(t, 2) },
-		"146 years":         func(w *workload.Workload) { w.MaxLoad = 1e-18 },
+		"a duration or": func(w *workload.Workload) { w.Flows = 0 },
+		"has 2 racks":   func(w *workload.Workload) { w.Services[0].Matrix = evenMatrix(t, 2) },
+		"146 years":     func(w *workload.Workload) { w.MaxLoad = 1e-18 },
 		"no two hosts exchange": func(w *workload.Workload) {
 			w.Services[0].Matrix = nil
 			w.Services[0].Racks = []int{}

@@ -33,8 +33,8 @@ type Workload struct {
 	// MaxLoad is the expected load of the most loaded link: payload bits per second relative to its bandwidth;
 	// above 0.
 	MaxLoad float64
-	// DurationNS ends the workload before that time, and Flows after that number of flows. Exactly one of
-	// them is set.
+	// DurationNS ends the workload before that time, and Flows after that number of flows. At least one of them
+	// is set. 0 is no limit.
 	DurationNS int64
 	Flows      int64
 }
@@ -316,10 +316,8 @@ type servicePlan struct {
 // and without drawing flows. The weight of a rack with one host to itself is omitted, because a flow needs
 // two hosts. Errors name the service.
 func NewPlan(r *topology.Router, w *Workload) (*Plan, error) {
-	if (w.DurationNS > 0) == (w.Flows > 0) {
-		return nil, fmt.Errorf("the workload needs either a duration (it has %d ns) or a number of flows (it has "+
-			"%d)",
-			w.DurationNS, w.Flows)
+	if w.DurationNS <= 0 && w.Flows <= 0 {
+		return nil, errors.New("the workload needs a duration or a number of flows")
 	}
 	p := &Plan{LinkLoad: make([]float64, len(r.Net.Links)),
 		ServiceFlowsPerSecond: make([]float64, len(w.Services))}

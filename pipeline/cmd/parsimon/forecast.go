@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"context"
 	"runtime"
-	"slices"
 
 	"parsimon/pipeline"
-	"parsimon/pipeline/lake"
+	"parsimon/pipeline/scenario"
 	"parsimon/pipeline/text"
 	"parsimon/schema/units"
 	"parsimon/stages/topology"
@@ -22,8 +21,8 @@ type prediction struct {
 	MemoryBytes int64 `json:"memory_bytes"` // --memory-limit, which a run obeys
 }
 
-// predict writes what a run is expected to take. It generates and routes the flows in a temporary lake, which
-// is removed. The flows of a workload exist only in its lake, so it creates a scenario there, which is
+// predict writes what a run is expected to take. It draws and routes flows in a temporary lake, which is
+// removed. The flows of a workload exist only in its lake, so it creates a scenario there, which is
 // removed unless it existed before.
 func (v *runVerb) predict(ctx context.Context, args []string) error {
 	v.dryRun = true
@@ -34,16 +33,7 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var known []lake.ScenarioID
-	if v.input.workload != "" {
-		l, err := v.openLake(lake.Open)
-		if err != nil {
-			return err
-		}
-		if known, err = l.Scenarios(); err != nil {
-			return err
-		}
-	} else {
+	if v.input.workload == "" {
 		dir, err := v.closers.makeTemporary("parsimon-dry-run-*")
 		if err != nil {
 			return err
@@ -55,20 +45,16 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	run, err := pipeline.Begin(ctx, o.Lake, sc, o.Variant, o.Settings)
+	o.Workers = cmp.Or(v.cores, runtime.NumCPU())
+	f, err := pipeline.ForecastOf(ctx, o.Lake, sc, o.Variant, o.Settings)
 	if err != nil {
 		return err
 	}
-	cores := cmp.Or(v.cores, runtime.NumCPU())
-	f, err := run.Forecast(ctx, cores)
-	run.Close()
-	if err == nil && !slices.Contains(known, run.ID()) {
-		_, err = pipeline.Remove(ctx, run.Lake, pipeline.Removal{Scenarios: []string{string(run.ID())}})
-	}
+	settled, err := sc.Settle()
 	if err != nil {
 		return err
 	}
-	p := &prediction{ScenarioID: string(run.ID()), Name: sc.Name, Forecast: f, Cores: cores,
+	p := &prediction{ScenarioID: scenario.IDOf(settled.Canonical), Name: sc.Name, Forecast: f, Cores: o.Workers,
 		MemoryBytes: cmp.Or(o.MemoryBytes, pipeline.DefaultMemory)}
 	return v.write(v.stdout, p, p.text())
 }
@@ -77,12 +63,20 @@ func (v *runVerb) predict(ctx context.Context, args []string) error {
 func (p *prediction) text() *text.Answer {
 	a := &text.Answer{}
 	a.Linef("scenario %s (%s)", p.ScenarioID, p.Name)
-	a.Linef("%d flows between %d hosts, %s packet-hops", p.Flows, p.Hosts, units.Human(float64(p.PacketHops)))
-	asked := ""
-	if p.AskedLoad > 0 {
-		asked = "; asked for: " + text.Figure(p.AskedLoad).String() + "; both"
+	packetHops := units.Human(float64(p.PacketHops))
+	asked := text.Figure(p.AskedLoad)
+	if p.EstimatedFrom > 0 {
+		a.Linef("about %s flows between %d hosts, %s packet-hops: estimated from the first %d flows",
+			units.Human(float64(p.Flows)), p.Hosts, packetHops, p.EstimatedFrom)
+		a.Linef("load of the most loaded link, without headers: asked for: %s", asked)
+	} else {
+		a.Linef("%d flows between %d hosts, %s packet-hops", p.Flows, p.Hosts, packetHops)
+		of := ""
+		if p.AskedLoad > 0 {
+			of = "; asked for: " + asked.String() + "; both"
+		}
+		a.Linef("load of the most loaded link: %s%s without headers", text.Figure(p.MaxLoad), of)
 	}
-	a.Linef("load of the most loaded link: %s%s without headers", text.Figure(p.MaxLoad), asked)
 	a.Linef("")
 	t := a.Table("estimator", "cpu_s", "seconds", "disk_mb")
 	for _, e := range p.Estimators {
