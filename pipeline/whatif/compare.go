@@ -374,7 +374,18 @@ func (g *compared) rows(key [4]string) (out []ComparisonRow, s ServiceComparison
 		newPercentiles(n, other, otherFCT)}
 }
 
+// percentiles computes the rows of the comparison with DuckDB. file is one that it may write.
 func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) error {
+	if err := c.joined.create(ctx, db); err != nil {
+		return err
+	}
+	return c.percentilesOf(func(do func(p *pair) error) error {
+		return eachRow(ctx, db, file, "FROM pairs", func(p *pair) error { return cmp.Or(do(p), ctx.Err()) })
+	})
+}
+
+// percentilesOf computes the rows of the comparison of the pairs for which each calls do.
+func (c *Comparison) percentilesOf(each func(do func(p *pair) error) error) error {
 	all := &compared{}
 	groups := map[[4]string]*compared{}
 	by := c.by
@@ -385,10 +396,7 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 	for i, g := range ComparisonGroups() {
 		grouped[i] = slices.Contains(by, g)
 	}
-	if err := c.joined.create(ctx, db); err != nil {
-		return err
-	}
-	err := eachRow(ctx, db, file, "FROM pairs", func(p *pair) error {
+	err := each(func(p *pair) error {
 		all.add(p)
 		c.IdealChanged += p.Ideal
 		key := groupOf(grouped, [4]string{p.Service, p.VNet, p.SizeBin, p.Hops})
@@ -399,7 +407,7 @@ func (c *Comparison) percentiles(ctx context.Context, db *sql.DB, file string) e
 			groups[key] = &compared{}
 		}
 		groups[key].add(p)
-		return ctx.Err()
+		return nil
 	})
 	if err != nil || !all.isOfBoth() {
 		return err

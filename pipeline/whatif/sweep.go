@@ -154,7 +154,7 @@ func RunSweep(ctx context.Context, base string, plan SweepPlan, o Settings) (*Sw
 		err = s.openBase()
 	}
 	if err == nil {
-		err = s.readBase(ctx)
+		err = s.readBase()
 	}
 	if err == nil {
 		err = s.estimateEach(ctx)

@@ -3,21 +3,16 @@ package whatif
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
-	"parsimon/queries"
-	"parsimon/queries/duckdb"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 )
@@ -33,12 +28,7 @@ type sweeper struct {
 	session  *lake.Session // of the base: nobody estimates the base again during the sweep
 	cables   [][2]int32    // by their numbers
 	dir      string        // directory of the records, in the state of the base, relative to the lake
-	scan     string        // SQL that reads table slowdowns of the base
-	closed   bool          // flows wait for others
-
-	mu        sync.Mutex // guards the databases
-	databases []*sql.DB  // those that no cable uses
-	opened    int        // number of databases
+	flows    []sweptFlow   // of the base
 }
 
 func newSweeper(base *pipeline.Estimation, session *lake.Session, plan SweepPlan, o Settings) (
@@ -63,7 +53,7 @@ func (s *sweeper) check(ctx context.Context) error {
 }
 
 // openBase finds what all cables need of the base, which is estimated.
-func (s *sweeper) openBase() error {
+func (s *sweeper) openBase() (err error) {
 	run := s.base
 	s.o.Variant = run.Variant()
 	s.Variant = run.Variant().String()
@@ -71,27 +61,17 @@ func (s *sweeper) openBase() error {
 	if s.Plan.Each != "" {
 		s.dir += "/" + strings.ReplaceAll(s.Plan.Each, " ", "-")
 	}
-	g, err := run.Generated()
-	if err != nil {
-		return err
-	}
-	s.closed = g.Closed()
-	s.scan, err = run.Scan(schema.Slowdowns)
+	s.flows, err = readSwept(run)
 	return err
 }
 
 // readBase reads the percentiles of the base.
-func (s *sweeper) readBase(ctx context.Context) error {
-	db, err := s.base.OpenDuckDB(ctx)
-	if err != nil {
-		return err
+func (s *sweeper) readBase() error {
+	s.before = servicePercentiles(s.flows)
+	if _, ok := s.before[s.Plan.Service]; !ok {
+		return s.unknownService()
 	}
-	s.before, err = servicePercentiles(ctx, db, s.scan)
-	_ = db.Close() // nothing was written
-	if _, ok := s.before[s.Plan.Service]; err == nil && !ok {
-		err = s.unknownService()
-	}
-	return err
+	return nil
 }
 
 // todo reads the records of the cables and returns the numbers of those without one.
@@ -120,7 +100,6 @@ func (s *sweeper) estimateEach(ctx context.Context) error {
 	if err := schedule.announce(ctx, s.base); err != nil {
 		return err
 	}
-	defer s.closeDatabases()
 	err = schedule.each(ctx, "cables", func(ctx context.Context, i int, o pipeline.Settings) (err error) {
 		n := todo[i]
 		s.Cables[n], err = s.one(ctx, s.cables[n], o)
@@ -169,7 +148,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swe
 	if err := run.Estimate(ctx); err != nil {
 		return swept, fmt.Errorf("cable %s of %s: %w", n.Ends(c[0], c[1]), s.Plan.what(), err)
 	}
-	if err := s.read(ctx, run, &swept); err != nil {
+	if err := s.read(run, &swept); err != nil {
 		return swept, err
 	}
 	swept.Seconds = time.Since(began).Seconds()
@@ -182,87 +161,25 @@ func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swe
 }
 
 // read reads the results of the estimate of a cable.
-func (s *sweeper) read(ctx context.Context, run *pipeline.Estimation, swept *SweptCable) error {
-	scan, err := run.Scan(schema.Slowdowns)
+func (s *sweeper) read(run *pipeline.Estimation, swept *SweptCable) error {
+	flows, err := readSwept(run)
 	if err != nil {
 		return err
 	}
-	run.FreeMemory()
-	db, err := s.takeDatabase(ctx, &run.Settings)
-	if err != nil {
-		return err
-	}
-	defer s.giveDatabase(db)
-	var wrong [4]error // the first error is returned
-	swept.Full, wrong[0] = servicePercentiles(ctx, db, scan)
-	pairs := filepath.Join(run.Executor().Session().TmpPath(), "pairs.parquet")
-	swept.Intervals, wrong[1] = s.intervals(ctx, db, scan, pairs)
-	swept.Cases, wrong[2] = run.Cases()
-	swept.Unreachable, _, wrong[3] = run.Unreachable()
+	swept.Full = servicePercentiles(flows)
+	var wrong [3]error // the first error is returned
+	swept.Intervals, wrong[0] = s.intervals(flows)
+	swept.Cases, wrong[1] = run.Cases()
+	swept.Unreachable, _, wrong[2] = run.Unreachable()
 	return cmp.Or(wrong[:]...)
 }
 
-// takeDatabase returns a database for the results of a cable. To open one takes a tenth of the processor time
-// of a small estimate, so a later cable uses it again.
-func (s *sweeper) takeDatabase(ctx context.Context, o *pipeline.Settings) (*sql.DB, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := len(s.databases) - 1
-	if last >= 0 {
-		db := s.databases[last]
-		s.databases = s.databases[:last]
-		return db, nil
-	}
-	s.opened++
-	spill := filepath.Join(s.session.TmpPath(), fmt.Sprintf("duckdb-%d", s.opened))
-	return duckdb.Open(ctx, duckdb.Options{MemoryBytes: max(128<<20, o.MemoryBytes), Threads: o.Workers,
-		SpillDir: spill})
-}
-
-// giveDatabase returns a database that a later cable may use.
-func (s *sweeper) giveDatabase(db *sql.DB) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.databases = append(s.databases, db)
-}
-
-// closeDatabases closes the databases of the cables, to which nothing was written.
-func (s *sweeper) closeDatabases() {
-	for _, db := range s.databases {
-		_ = db.Close()
-	}
-}
-
-// servicePercentiles returns the slowdowns at pipeline.Quantiles, for each service and for all flows. scan is
-// SQL that reads table slowdowns.
-func servicePercentiles(ctx context.Context, db *sql.DB, scan string) (percentilesOf, error) {
-	if _, err := db.ExecContext(ctx, "CREATE OR REPLACE VIEW slowdowns AS FROM "+scan); err != nil {
-		return nil, duckdb.FirstLine(err)
-	}
-	out := percentilesOf{}
-	return out, duckdb.Each(ctx, db, queries.Known("service_percentiles").SQL, func(rows *sql.Rows) error {
-		var service string
-		var flows int64
-		s := make([]float64, len(pipeline.Quantiles))
-		f := make([]float64, len(pipeline.Quantiles))
-		err := rows.Scan(&service, &flows, &s[0], &s[1], &s[2], &s[3], &f[0], &f[1], &f[2], &f[3])
-		if flows > out[service].Flows { // a service may have the name of all flows
-			out[service] = newPercentiles(flows, s, f)
-		}
-		return err
-	})
-}
-
-// intervals returns the intervals of a SweptCable, whose slowdowns scan reads. Flows are drawn in pairs, as
-// in Compare. pairs is a file that it may write.
-func (s *sweeper) intervals(
-	ctx context.Context, db *sql.DB, scan, pairs string,
-) (map[string][][2]float64, error) {
-	of := func(scan string) *side { return &side{scans: map[string]string{schema.Slowdowns.Name: scan}} }
-	joined := &join{base: of(s.scan), other: of(scan), byRow: s.closed}
-	c := Comparison{joined: joined, by: []string{"service"}}
+// intervals returns the intervals of a SweptCable whose flows are given. Flows are drawn in pairs, as in
+// Compare.
+func (s *sweeper) intervals(flows []sweptFlow) (map[string][][2]float64, error) {
+	c := Comparison{joined: &join{}, by: []string{"service"}}
 	out := map[string][][2]float64{}
-	err := c.percentiles(ctx, db, pairs)
+	err := c.percentilesOf(func(do func(p *pair) error) error { return eachPair(s.flows, flows, do) })
 	for _, r := range c.Rows {
 		interval := [2]float64{r.Lo, r.Hi}
 		if s.Plan.byFCT() {

@@ -79,6 +79,5 @@ func (r *CableRunner) with(ctx context.Context, do func(s *sweeper) error) error
 	if err != nil {
 		return err
 	}
-	defer s.closeDatabases()
 	return do(s)
 }

@@ -124,11 +124,12 @@ func (c *stepCase) test(t *testing.T) {
 	}
 }
 
-// Confidence intervals and warnings are computed unless they are left out.
+// Without intervals, the simulation writes the slowdowns itself. Confidence intervals and warnings are
+// computed unless they are left out.
 func TestStepsWithoutIntervals(t *testing.T) {
 	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	source := &step.Step{Writes: []schema.Table{schema.Flows, schema.Dependencies}}
-	for intervals, want := range map[step.Intervals]int{step.WithIntervals: 4, step.WithoutIntervals: 3} {
+	for intervals, want := range map[step.Intervals]int{step.WithIntervals: 4, step.WithoutIntervals: 2} {
 		all := steps(m, step.Options{Intervals: intervals}, source)
 		if len(all) != want || all[len(all)-1].WritesTable(schema.Warnings) != (want == 4) {
 			t.Errorf("%v: %d steps", intervals, len(all))

@@ -1,6 +1,7 @@
 package method_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -329,6 +330,34 @@ func TestBackgroundFlowsLoadLinksWithoutRows(t *testing.T) {
 		got := slowdowns(t, found)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d rows, want the %d rows of the flows that are not background", name, len(got), len(want))
+		}
+	}
+}
+
+// A sweep estimates without intervals. If its rows were others, it would rank failures by the difference
+// between two ways of writing the same estimate. Column window_ns needs the hops, and no sweep reads it.
+func TestRowsWithoutIntervals(t *testing.T) {
+	n := methodtest.Clos(t)
+	m := methodtest.DCTCP(t, n)
+	flows := methodtest.RandomRows(n, rand.New(rand.NewPCG(3, 4)), 1000)
+	for i := range flows {
+		flows[i].Background = i%3 == 0
+		flows[i].Service = fmt.Sprint("service ", i%5)
+	}
+	for name, e := range every() {
+		rows := func(intervals step.Intervals) []tables.SlowdownRow {
+			e.Options.Intervals = intervals
+			all := slowdowns(t, estimate(t, m, e, flows))
+			slices.SortFunc(all, func(a, b tables.SlowdownRow) int { return cmp.Compare(a.FlowRow, b.FlowRow) })
+			for i := range all {
+				all[i].WindowNS = 0
+			}
+			return all
+		}
+		got := rows(step.WithoutIntervals)
+		want := rows(step.WithIntervals)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows differ from the %d with intervals", name, len(got), len(want))
 		}
 	}
 }

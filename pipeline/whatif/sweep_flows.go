@@ -1,0 +1,101 @@
+package whatif
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"parsimon/pipeline"
+	"parsimon/schema"
+	"parsimon/schema/columns"
+)
+
+// A sweptFlow is what a sweep reads of table slowdowns. All estimates of a sweep have the same flows, so a
+// row of table flows is the same flow in all of them.
+type sweptFlow struct {
+	Row      int64   `col:"flow_row"`
+	Service  string  `col:"service"`
+	FCTNS    int64   `col:"fct_ns"`
+	Slowdown float64 `col:"slowdown"`
+}
+
+func (f *sweptFlow) fctMS() float64 { return float64(f.FCTNS) / 1e6 }
+
+// readSwept reads the flows of an estimate, in the order of their rows.
+func readSwept(of *pipeline.Estimation) (all []sweptFlow, err error) {
+	in, err := of.Read(schema.Slowdowns)
+	if err != nil {
+		return nil, err
+	}
+	services := map[string]string{}
+	err = columns.Each(in, func(f *sweptFlow) error {
+		service, known := services[f.Service]
+		if !known {
+			service = strings.Clone(f.Service) // the memory of the batch is reused
+			services[service] = service
+		}
+		all = append(all, *f)
+		all[len(all)-1].Service = service
+		return nil
+	})
+	slices.SortFunc(all, func(a, b sweptFlow) int { return cmp.Compare(a.Row, b.Row) })
+	return all, err
+}
+
+// eachPair calls do for each flow that is in both estimates, in the order of rows.
+func eachPair(base, other []sweptFlow, do func(p *pair) error) error {
+	for i := range other {
+		o := &other[i]
+		for len(base) > 0 && base[0].Row < o.Row {
+			base = base[1:]
+		}
+		if len(base) == 0 || base[0].Row != o.Row {
+			continue
+		}
+		b := &base[0]
+		err := do(&pair{Row: b.Row, Service: b.Service, Base: b.Slowdown, Other: o.Slowdown, BaseFCT: b.fctMS(),
+			OtherFCT: o.fctMS()})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// servicePercentiles returns the percentiles at pipeline.Quantiles, for each service and for all flows, whose
+// name is AllFlows. A service with this name is left out.
+func servicePercentiles(flows []sweptFlow) percentilesOf {
+	slowdowns := map[string][]float64{}
+	fcts := map[string][]float64{}
+	add := func(service string, f *sweptFlow) {
+		slowdowns[service] = append(slowdowns[service], f.Slowdown)
+		fcts[service] = append(fcts[service], f.fctMS())
+	}
+	for i := range flows {
+		f := &flows[i]
+		add(AllFlows, f)
+		if f.Service != AllFlows {
+			add(f.Service, f)
+		}
+	}
+	out := percentilesOf{}
+	for service, s := range slowdowns {
+		out[service] = newPercentiles(int64(len(s)), quantiles(s), quantiles(fcts[service]))
+	}
+	return out
+}
+
+// quantiles sorts values and returns them at pipeline.Quantiles, to the bit as quantile_cont of DuckDB.
+func quantiles(values []float64) (out []float64) {
+	slices.Sort(values)
+	for _, q := range pipeline.Quantiles {
+		at := q * float64(len(values)-1)
+		lo := math.Floor(at)
+		part := at - lo
+		below := values[int(lo)]
+		above := values[int(math.Ceil(at))]
+		out = append(out, float64(below*(1-part))+float64(above*part))
+	}
+	return out
+}
