@@ -120,8 +120,9 @@ var (
 		},
 	}
 	HopObservations = Table{
-		Name:  "hop_observations",
-		Doc:   "Observations of one pass: waits and ECN marks of each flow's packets at each hop.",
+		Name: "hop_observations",
+		Doc: "Observations of one pass: waits and ECN marks of each flow's packets at each hop. In the first " +
+			"pass, hops that observe nothing have no row.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{

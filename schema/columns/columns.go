@@ -195,6 +195,9 @@ func (a *Arena) AddArena(b *Arena) {
 	}
 }
 
+// Len returns the number of strings.
+func (a *Arena) Len() int { return len(a.ends) }
+
 // At returns string i, valid until the arena changes.
 func (a *Arena) At(i int) []byte {
 	from := 0

@@ -21,6 +21,7 @@ import (
 	"parsimon/stages/linksim"
 	"parsimon/stages/rng"
 	"parsimon/stages/route"
+	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
 )
 
@@ -70,6 +71,7 @@ type FeedbackBuilder struct {
 func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder {
 	x := &FeedbackBuilder{
 		model: m, layout: m.Params.Layout(), trips: route.NewRoundTrips(m.Network, &m.Params),
+		observed: observationIndex{model: m},
 	}
 	for _, l := range m.Network.Links {
 		x.runs = append(x.runs, omitted.Runs(l.ID))
@@ -78,14 +80,13 @@ func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder
 }
 
 // ForPass writes the feedback of one chunk of flows for pass 2: table feedback, by link and flow, in the
-// order of table hops. flows is a range of rows of table flows. The feedback is damped. Hops without feedback
-// have no rows.
+// order of table hops. The feedback is damped. Hops without feedback have no rows.
 //
 // observed is table hop_observations, in any order. If it has several rows of a flow and hop, the first is
-// used. Rows of flows of other chunks are skipped. If hops of a flow are missing, ForPass returns an error
-// that names the flow's row.
+// used. Hops without a row observed nothing. Rows of flows of other chunks are skipped. A row about a hop
+// that is not on the flow's path is an error.
 func (x *FeedbackBuilder) ForPass(
-	ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
+	ctx context.Context, flows slowdown.Chunk, observed schema.Batches, out schema.Sink,
 ) error {
 	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
 		trip := x.trips.PathNS(x.observed.Path())
@@ -100,7 +101,7 @@ func (x *FeedbackBuilder) ForPass(
 // ForSenders writes the feedback of one chunk of flows for the replay: table sender_feedback. It differs from
 // ForPass in that it is not damped and is for hop 0 of every flow.
 func (x *FeedbackBuilder) ForSenders(
-	ctx context.Context, flows step.Range, observed schema.Batches, out schema.Sink,
+	ctx context.Context, flows slowdown.Chunk, observed schema.Batches, out schema.Sink,
 ) error {
 	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
 		x.sumDownstream(longest)
@@ -108,20 +109,22 @@ func (x *FeedbackBuilder) ForSenders(
 	})
 }
 
-// build calls feedback for each flow with its hops in x.hops, and writes the rows. longest is the largest
-// number of blocks of a hop.
-func (x *FeedbackBuilder) build(ctx context.Context, flows step.Range, observed schema.Batches,
+// build calls feedback for each flow that observed anything, with its hops in x.hops, and writes the rows.
+// longest is the largest number of blocks of a hop.
+func (x *FeedbackBuilder) build(ctx context.Context, flows slowdown.Chunk, observed schema.Batches,
 	out schema.Sink, feedback func(row int64, longest int)) error {
-	rows := flows.Hi - flows.Lo
-	if err := x.observed.read(flows.Lo, rows, observed); err != nil {
+	if err := x.observed.read(flows, observed); err != nil {
 		return err
 	}
 	x.out.reset()
-	for f := range int(rows) {
+	for f := range int(flows.Rows) {
 		if f%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		row := flows.Lo + int64(f)
+		if !x.observed.Observed(f) {
+			continue
+		}
+		row := flows.FirstRow + int64(f)
 		longest, err := x.readHops(f, row)
 		if err != nil {
 			return err
@@ -145,7 +148,11 @@ func (x *FeedbackBuilder) readHops(f int, row int64) (longest int, err error) {
 	}
 	x.hops = columns.Grow(x.hops, len(hops))[:len(hops)]
 	for h := range hops {
-		x.hops[h], err = linksim.ReadBlocks(x.hops[h][:0], x.observed.encoded.At(int(hops[h].Number)))
+		x.hops[h] = x.hops[h][:0]
+		if hops[h].Number < 0 {
+			continue
+		}
+		x.hops[h], err = linksim.ReadBlocks(x.hops[h], x.observed.encoded.At(int(hops[h].Number)))
 		if err != nil {
 			return 0, fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
 		}

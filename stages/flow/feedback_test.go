@@ -15,31 +15,29 @@ import (
 	"parsimon/stages/linksim"
 	"parsimon/stages/methodtest"
 	"parsimon/stages/route"
+	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
+	"parsimon/stages/workload"
 )
 
-// observationTable returns table hop_observations of one flow, row 7, with three hops over links 4, 2 and 0.
+// observationTable returns table hop_observations of one flow, row 7, whose path has three hops over links 4,
+// 2 and 0. Hops that are nil have no row.
 func observationTable(observed ...[]simkernel.Block) *tables.Memory {
-	return observationTableOf(3, observed)
-}
-
-// observationsOf is like observationTable, for a flow that has only the given hops.
-func observationsOf(observed ...[]simkernel.Block) *tables.Memory {
-	return observationTableOf(len(observed), observed)
-}
-
-func observationTableOf(of int, observed [][]simkernel.Block) *tables.Memory {
 	var c tables.Memory
 	var rows []tables.Observation
 	var all columns.Arena
 	var order []int32
 	for h, blocks := range observed {
+		if blocks == nil {
+			continue
+		}
 		all.Add(linksim.AppendBlocks(nil, blocks))
-		order = append(order, int32(h))
+		order = append(order, int32(len(rows)))
 		rows = append(rows, tables.Observation{
-			FlowRow: 7, Hop: int16(h), Hops: int16(of), LinkID: []int32{4, 2, 0}[h], Observed: columns.Item(h),
+			FlowRow: 7, Hop: int16(h), Hops: 3, LinkID: []int32{4, 2, 0}[h],
+			Observed: columns.Item(len(rows)),
 		})
 	}
 	if err := tables.HopObservations.WriteOrdered(&c, rows, order, &all); err != nil {
@@ -82,6 +80,18 @@ func lineNetwork(t *testing.T) *topology.Network {
 	return n
 }
 
+// lineFlow is a chunk of one flow, in row 7, from host 1 to host 0 of lineNetwork.
+func lineFlow() slowdown.Chunk {
+	flow := methodtest.FlowRecord(workload.Row{ID: 70, Src: 1, SizeBytes: 1000})
+	return slowdown.Chunk{FirstRow: 7, Rows: 1, Flows: methodtest.Table(flow).Read()}
+}
+
+// lineModel is a model of lineNetwork.
+func lineModel(t *testing.T) *step.Model {
+	t.Helper()
+	return methodtest.DCTCP(t, lineNetwork(t))
+}
+
 // built runs a builder on the flow in row 7 and returns the feedback by link.
 func built(t *testing.T, x *FeedbackBuilder, senders bool,
 	observed *tables.Memory) map[int32][]simkernel.Block {
@@ -91,26 +101,22 @@ func built(t *testing.T, x *FeedbackBuilder, senders bool,
 	if senders {
 		build = x.ForSenders
 	}
-	if err := build(t.Context(), step.Range{Lo: 7, Hi: 8}, observed.Read(), &out); err != nil {
+	if err := build(t.Context(), lineFlow(), observed.Read(), &out); err != nil {
 		t.Fatal(err)
 	}
 	return feedbackOf(t, &out)
-}
-
-func testBuilder(n *topology.Network, omitted linksim.Omitted) *FeedbackBuilder {
-	return NewFeedbackBuilder(&step.Model{Network: n, Params: *dctcpParams(), Seed: 1}, omitted)
 }
 
 // Computed by hand: of a wait w, a hop sends w (w + r) / (2 w + r), where r is the round trip. NIC waits are
 // not damped, and neither is the feedback of the replay. Hop 0 receives the waits from the slowest link on
 // separately from those before it.
 func TestFeedbackOfThreeHops(t *testing.T) {
-	n := lineNetwork(t)
+	m := lineModel(t)
 	observed := observationTable(
 		[]simkernel.Block{{WaitNS: 100}},           // hop 0, link 4: NIC wait
 		[]simkernel.Block{{WaitNS: 1_000_000}, {}}, // hop 1, link 2
 		[]simkernel.Block{{WaitNS: 60}, {WaitNS: 8, Marks: 2}})
-	got := built(t, testBuilder(n, nil), false, observed)
+	got := built(t, NewFeedbackBuilder(m, nil), false, observed)
 	// The round trip is 6 ns of propagation, 838 + 2 × 210 ns for the packet, and 48 + 2 × 12 ns for its ACK.
 	const trip = 6 + 838 + 2*210 + 48 + 2*12
 	long := int32(1_000_000 * (1_000_000 + trip) / (2_000_000 + trip))
@@ -123,11 +129,11 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 	if b != (simkernel.Block{NICWaitNS: 100, UpstreamNS: long}) || len(got) != 2 {
 		t.Errorf("link 0 receives %+v, of %d links", b, len(got))
 	}
-	got = built(t, testBuilder(n, linksim.Omitted{2: {}}), false, observed)
+	got = built(t, NewFeedbackBuilder(m, linksim.Omitted{2: {}}), false, observed)
 	if len(got) != 1 || len(got[0]) == 0 {
 		t.Errorf("where the case of link 2 is omitted, links receive %+v", got)
 	}
-	last := built(t, testBuilder(n, nil), true, observed)
+	last := built(t, NewFeedbackBuilder(m, nil), true, observed)
 	if len(last) != 1 || last[4][0] != (simkernel.Block{WaitNS: 1_000_060}) ||
 		last[4][1] != (simkernel.Block{WaitNS: 8, Marks: 2}) {
 		t.Errorf("for the replay link 4 receives %+v", last)
@@ -136,13 +142,14 @@ func TestFeedbackOfThreeHops(t *testing.T) {
 
 // If a hop has two rows, the first is used.
 func TestFeedbackTakesTheFirstRow(t *testing.T) {
-	newer := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 5}})
-	older := observationTable(nil, []simkernel.Block{{WaitNS: 9}}, []simkernel.Block{{WaitNS: 70}})
+	newer := observationTable(nil, []simkernel.Block{{WaitNS: 5}})
+	older := observationTable([]simkernel.Block{{}}, []simkernel.Block{{WaitNS: 9}},
+		[]simkernel.Block{{WaitNS: 70}})
 	var both tables.Memory
 	for _, c := range []*tables.Memory{newer, older} {
 		both.Records = append(both.Records, c.Records...)
 	}
-	got := built(t, testBuilder(lineNetwork(t), nil), true, &both)
+	got := built(t, NewFeedbackBuilder(lineModel(t), nil), true, &both)
 	b := got[4][0]
 	if b != (simkernel.Block{WaitNS: 75}) {
 		t.Errorf("link 4 receives %+v", b)
@@ -151,7 +158,7 @@ func TestFeedbackTakesTheFirstRow(t *testing.T) {
 
 // Marks are kept with the given probability, and all blocks of a window share the choice.
 func TestMarksAreTakenByWeight(t *testing.T) {
-	x := testBuilder(methodtest.Clos(t), nil)
+	x := NewFeedbackBuilder(methodtest.DCTCP(t, methodtest.Clos(t)), nil)
 	for _, probability := range []float64{0, 0.5, 0.75, 1} {
 		taken := 0
 		for row := range int64(10_000) {
@@ -172,7 +179,7 @@ func TestMarksAreTakenByWeight(t *testing.T) {
 // A hop sends the same share of its marks as of its wait: two thirds for a wait of a round trip. Marks
 // without a wait are all sent, and a wait without marks gets none.
 func TestMarksAreDampedLikeWaits(t *testing.T) {
-	x := testBuilder(methodtest.Clos(t), nil)
+	x := NewFeedbackBuilder(methodtest.DCTCP(t, methodtest.Clos(t)), nil)
 	kept := 0
 	for row := range int64(10_000) {
 		blocks := []simkernel.Block{{WaitNS: 3000, Marks: 5}, {Marks: 5}, {WaitNS: 1}}
@@ -196,28 +203,75 @@ func TestFeedbackStops(t *testing.T) {
 	cancel()
 	observed := observationTable([]simkernel.Block{{WaitNS: 1}}, nil, []simkernel.Block{{WaitNS: 1}})
 	var out tables.Memory
-	err := testBuilder(lineNetwork(t), nil).ForPass(ctx, step.Range{Lo: 7, Hi: 8}, observed.Read(), &out)
+	err := NewFeedbackBuilder(lineModel(t), nil).ForPass(ctx, lineFlow(), observed.Read(), &out)
 	if !errors.Is(err, context.Canceled) || len(out.Records) > 0 {
 		t.Errorf("%v, %d batches", err, len(out.Records))
 	}
 }
 
-// Missing hops of a flow, and bytes that cannot be decoded, are errors that name the row.
+// Hops that are not on a flow's path, and bytes that cannot be decoded, are errors that name the row.
 func TestFeedbackErrors(t *testing.T) {
-	n := methodtest.Clos(t)
-	missing := observationTable(nil, nil)
-	var c tables.Memory
-	var damaged columns.Arena
-	damaged.Add([]byte{0x80})
-	if err := tables.HopObservations.WriteOrdered(&c, []tables.Observation{{FlowRow: 7, Hops: 1, LinkID: 1}},
-		[]int32{0}, &damaged); err != nil {
+	m := lineModel(t)
+	for _, c := range []struct {
+		row   tables.Observation
+		bytes []byte
+		want  string
+	}{
+		{tables.Observation{FlowRow: 7, Hop: 0, LinkID: 2}, nil, " has hop 0 on link 2, which is not"},
+		{tables.Observation{FlowRow: 7, Hop: 3, LinkID: 0}, nil, " has hop 3 on link 0, which is not"},
+		{tables.Observation{FlowRow: 7, Hop: -1, LinkID: 4}, nil, " has hop -1 on link 4, which is not"},
+		{tables.Observation{FlowRow: 7, Hop: 1, LinkID: 2}, []byte{0x80}, ", hop 1: damaged"},
+	} {
+		var observed tables.Memory
+		var blocks columns.Arena
+		blocks.Add(c.bytes)
+		err := tables.HopObservations.WriteOrdered(&observed, []tables.Observation{c.row}, []int32{0}, &blocks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = NewFeedbackBuilder(m, nil).ForPass(t.Context(), lineFlow(), observed.Read(), &tables.Memory{})
+		if err == nil || !strings.Contains(err.Error(), "flow row 7"+c.want) {
+			t.Errorf("%+v: error %v, want %q", c.row, err, c.want)
+		}
+	}
+}
+
+// If the chunk had other flows than those that were routed, the feedback of a flow would be that of another.
+func TestFeedbackOfAnotherChunk(t *testing.T) {
+	chunk := lineFlow()
+	chunk.Rows = 2
+	none := &tables.Memory{}
+	err := NewFeedbackBuilder(lineModel(t), nil).ForPass(t.Context(), chunk, none.Read(), &tables.Memory{})
+	if err == nil || err.Error() != "flows: the chunk at row 7 has 1 flows, 2 were routed" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Flows between hosts that no path joins, and steps of computation, have no hops and no feedback.
+func TestFeedbackOfFlowsWithoutAPath(t *testing.T) {
+	n := lineNetwork(t)
+	if err := n.Fail(2, 3); err != nil {
 		t.Fatal(err)
 	}
-	for _, observed := range []*tables.Memory{missing, &c} {
-		err := testBuilder(n, nil).ForPass(t.Context(), step.Range{Lo: 7, Hi: 8}, observed.Read(), &tables.Memory{})
-		if err == nil || !strings.Contains(err.Error(), "flow row 7") {
-			t.Errorf("error %v", err)
+	m := methodtest.DCTCP(t, n)
+	m.Unreachable = step.CountUnreachable
+	x := NewFeedbackBuilder(m, nil)
+	chunk := lineFlow()
+	chunk.Rows = 2
+	flows := methodtest.FlowRecord(workload.Row{Src: 1, SizeBytes: 1}, workload.Row{})
+	chunk.Flows = methodtest.Table(flows).Read()
+	if err := x.observed.read(chunk, (&tables.Memory{}).Read()); err != nil {
+		t.Fatal(err)
+	}
+	for f := range 2 {
+		hops, err := x.observed.Hops(f)
+		if err != nil || len(hops) > 0 {
+			t.Errorf("flow %d has %d hops, %v", f, len(hops), err)
 		}
+	}
+	m.Unreachable = step.RefuseUnreachable
+	if _, err := x.observed.Hops(0); !route.IsUnreachable(err) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -248,12 +302,14 @@ func others(hops [][]simkernel.Block, h, b, slowest int) (out simkernel.Block) {
 func TestFeedbackIsItsTwin(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
 	for range 500 {
-		p := simkernel.DefaultParams()
-		n := lineNetwork(t)
-		x := NewFeedbackBuilder(&step.Model{Network: n, Params: p, Seed: 1}, nil)
-		trip := route.NewRoundTrips(n, &p).PathNS([]int32{4, 2, 0})
-		hops := make([][]simkernel.Block, 1+random.IntN(3))
+		m := lineModel(t)
+		x := NewFeedbackBuilder(m, nil)
+		trip := route.NewRoundTrips(m.Network, &m.Params).PathNS([]int32{4, 2, 0})
+		hops := make([][]simkernel.Block, 3)
 		for h := range hops {
+			if random.IntN(3) == 0 {
+				continue // no row
+			}
 			hops[h] = make([]simkernel.Block, random.IntN(5))
 			for i := range hops[h] {
 				b := &hops[h][i]
@@ -262,11 +318,8 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 				b.Denied = uint16(random.IntN(2) * random.IntN(1<<16))
 			}
 		}
-		sender := built(t, x, true, observationsOf(hops...))
-		got := map[int32][]simkernel.Block{}
-		if len(hops) == 3 { // other lengths have another round trip
-			got = built(t, x, false, observationsOf(hops...))
-		}
+		sender := built(t, x, true, observationTable(hops...))
+		got := built(t, x, false, observationTable(hops...))
 		sent := slices.Clone(hops)
 		for h := 1; h < len(hops); h++ {
 			sent[h] = slices.Clone(hops[h])
@@ -278,24 +331,17 @@ func TestFeedbackIsItsTwin(t *testing.T) {
 			if h == 0 {
 				given = sender[4]
 				from = hops
-			} else if len(hops) < 3 {
-				continue
 			}
 			for b := range 6 {
 				var have simkernel.Block
 				if b < len(given) {
 					have = given[b]
 				}
-				want := others(from, h, b, min(1, len(hops)-1))
+				want := others(from, h, b, 1)
 				if have != want {
-					t.Fatalf("hop %d of %d, block %d: %+v, want %+v", h, len(hops), b, have, want)
+					t.Fatalf("hop %d, block %d: %+v, want %+v", h, b, have, want)
 				}
 			}
 		}
 	}
-}
-
-func dctcpParams() *simkernel.Params {
-	p := simkernel.DefaultParams()
-	return &p
 }

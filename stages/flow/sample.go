@@ -39,13 +39,15 @@ type sender struct{ fctNS, idealNS int64 }
 func NewSampler(m *step.Model) *Sampler {
 	return &Sampler{
 		model: m, trips: route.NewRoundTrips(m.Network, &m.Params), slowdowns: slowdown.NewWriter(m),
+		observed: observationIndex{model: m},
 	}
 }
 
-// Observed is what Sample reads for a chunk of flows: table hop_observations of the last pass and table
-// sender_fcts of the replay, in any order. Rows of flows of other chunks are skipped.
+// Observed is what Sample reads for a chunk of flows: the chunk, once more, for the paths of its flows, table
+// hop_observations of the last pass and table sender_fcts of the replay. Both tables may be in any order.
+// Rows of flows of other chunks are skipped.
 type Observed struct {
-	Observations, Senders schema.Batches
+	Flows, Observations, Senders schema.Batches
 }
 
 // Output receives what Sample writes. Cases receives table case_slowdowns: the slowdowns of the flows
@@ -58,7 +60,8 @@ type Output struct {
 // Sample writes the slowdowns of one chunk of flows. A flow's delay is computed from its replay and its link
 // cases (see blend). slowdown.Writer.Attribute divides it among the hops.
 func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Observed, out Output) error {
-	if err := s.observed.read(c.FirstRow, c.Rows, in.Observations); err != nil {
+	routed := slowdown.Chunk{FirstRow: c.FirstRow, Rows: c.Rows, Flows: in.Flows}
+	if err := s.observed.read(routed, in.Observations); err != nil {
 		return err
 	}
 	if err := s.readSenders(c.FirstRow, c.Rows, in.Senders); err != nil {
@@ -119,6 +122,9 @@ func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
 	limited := !s.model.Buffers.IsZero()
 	for h := range hops {
 		hop := &hops[h]
+		if hop.Number < 0 {
+			continue
+		}
 		var err error
 		if s.blocks, err = linksim.ReadBlocks(s.blocks[:0], s.observed.encoded.At(int(hop.Number))); err != nil {
 			return fmt.Errorf("hop_observations, hop %d: %w", h, err)

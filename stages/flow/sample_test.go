@@ -49,11 +49,11 @@ func sampleRows(t *testing.T, m *step.Model, sizes []int64, observed [][]simkern
 	for i, size := range sizes {
 		flows = append(flows, workload.Row{ID: int64(70 + i), Src: 1, SizeBytes: size, StartNS: 50})
 	}
-	in := Observed{Observations: observations.Read(), Senders: fcts.Read()}
-	chunk := slowdown.Chunk{FirstRow: 7, Rows: int64(len(flows)),
-		Flows: methodtest.Table(methodtest.FlowRecord(flows...)).Read()}
+	chunk := methodtest.Table(methodtest.FlowRecord(flows...))
+	in := Observed{Flows: chunk.Read(), Observations: observations.Read(), Senders: fcts.Read()}
+	rows7 := slowdown.Chunk{FirstRow: 7, Rows: int64(len(flows)), Flows: chunk.Read()}
 	out := Output{slowdown.Sink{Slowdowns: &slowdowns, Contributions: &contributions}, &cases}
-	if err = errors.Join(err, NewSampler(m).Sample(t.Context(), chunk, in, out)); err != nil {
+	if err = errors.Join(err, NewSampler(m).Sample(t.Context(), rows7, in, out)); err != nil {
 		return sampled{}, err
 	}
 	var got sampled
@@ -97,22 +97,27 @@ func lineObservations() [][]simkernel.Block {
 //
 // marks.
 func TestBlendAndAttributionOfThreeHops(t *testing.T) {
-	m := &step.Model{Network: lineNetwork(t), Params: simkernel.DefaultParams(), Seed: 1}
+	m := lineModel(t)
 	senders := []tables.SenderFCT{
 		{FlowRow: 6, FCTNS: 9, IdealNS: 9}, {FlowRow: 7, FCTNS: 6440, IdealNS: 5000},
-		{FlowRow: 9, FCTNS: 9, IdealNS: 9},
+		{FlowRow: 8, FCTNS: 9, IdealNS: 9}, {FlowRow: 9, FCTNS: 9, IdealNS: 9},
 	}
 	got, err := sampleRows(t, m, []int64{2000, 500}, lineObservations(), []int64{99, 3040, 720}, senders...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The ideal FCT is 3 ns of propagation, and two packets of 838.4 ns between one of 209.6 on either side.
-	if len(got.flows) != 1 || got.flows[0].FlowID != 70 || got.flows[0].FlowRow != 7 ||
+	if len(got.flows) != 2 || got.flows[0].FlowID != 70 || got.flows[0].FlowRow != 7 ||
 		got.flows[0].IdealNS != 2099 ||
 		got.flows[0].FCTNS != 2099+1730 || got.flows[0].WindowNS != 0 || got.flows[0].Hops != 3 {
 		t.Fatalf("flows %+v", got.flows)
 	}
-	checkHops(t, got.hops, [][3]float64{{0, 0, 0}, {1078, 1000, 0}, {652, 600, 0}})
+	checkHops(t, got.hops[:3], [][3]float64{{0, 0, 0}, {1078, 1000, 0}, {652, 600, 0}})
+	// Nothing was observed about the other flow, so it has no delay.
+	if got.flows[1].FlowRow != 8 || got.flows[1].Slowdown != 1 || got.flows[1].Hops != 3 {
+		t.Errorf("flow without observations: %+v", got.flows[1])
+	}
+	checkHops(t, got.hops[3:], make([][3]float64, 3))
 	// The last packet waits longest at hop 1, whose case has a delay of 3,040 ns.
 	slow, ok := got.cases.Quantile(0, 1)
 	want := (2099 + 3040) / 2099.0
@@ -178,8 +183,8 @@ func checkHops(t *testing.T, got []tables.ContributionRow, want [][3]float64) {
 
 // Limited buffers require the longest wait of any packet at a hop, which is otherwise 0.
 func TestLongestWaitOfLimitedBuffers(t *testing.T) {
-	m := &step.Model{Network: lineNetwork(t), Params: simkernel.DefaultParams(),
-		Buffers: network.BufferParams{SwitchBytes: 1e6, Alpha: 1}}
+	m := lineModel(t)
+	m.Buffers = network.BufferParams{SwitchBytes: 1e6, Alpha: 1}
 	got, err := sampleRows(t, m, []int64{2000}, lineObservations(), []int64{0, 3040, 720},
 		tables.SenderFCT{FlowRow: 7, FCTNS: 6440, IdealNS: 5000})
 	if err != nil {
@@ -191,7 +196,7 @@ func TestLongestWaitOfLimitedBuffers(t *testing.T) {
 // A block counts once for each of its packets: of 50 packets, the first 48 have a block each, and the last
 // two share one.
 func TestMeanWaitOfBlocks(t *testing.T) {
-	s := NewSampler(&step.Model{Network: lineNetwork(t), Params: simkernel.DefaultParams()})
+	s := NewSampler(lineModel(t))
 	blocks := make([]simkernel.Block, 49)
 	blocks[0].WaitNS = 50
 	blocks[48].WaitNS = 100
@@ -222,7 +227,7 @@ func TestMeanWaitOfBlocks(t *testing.T) {
 
 // An estimate without these errors would silently leave flows out, or give them FCTs below their ideal ones.
 func TestSampleRefuses(t *testing.T) {
-	m := &step.Model{Network: lineNetwork(t), Params: simkernel.DefaultParams()}
+	m := lineModel(t)
 	damaged := lineObservations()
 	damaged[2][0].WaitNS = -1
 	for _, c := range []struct {

@@ -85,7 +85,8 @@ func passFeedbackStep(m *step.Model, flows, first *step.Step) *step.Step {
 		omitted, err := linksim.ReadOmitted(m.Network, in.Read(step.All, first.Output(schema.LinkStats)))
 		newBuilder := func() (*FeedbackBuilder, error) { return NewFeedbackBuilder(m, omitted), nil }
 		return step.WithMemory(newBuilder, func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
-			return x.ForPass(ctx, t.Range(), t.Read(step.Select(t, "flow_row"), observed...), t.Sink(schema.Feedback))
+			in := t.Read(step.Select(t, "flow_row"), observed...)
+			return x.ForPass(ctx, slowdown.ChunkOf(t, flows), in, t.Sink(schema.Feedback))
 		}), err
 	}
 	return s
@@ -98,7 +99,7 @@ func senderFeedbackStep(m *step.Model, flows *step.Step, observed []step.Output)
 	s.Open = step.Always(step.WithMemory(newBuilder,
 		func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
 			in := t.Read(step.Select(t, "flow_row"), observed...)
-			return x.ForSenders(ctx, t.Range(), in, t.Sink(schema.SenderFeedback))
+			return x.ForSenders(ctx, slowdown.ChunkOf(t, flows), in, t.Sink(schema.SenderFeedback))
 		}))
 	return s
 }
@@ -121,8 +122,12 @@ func sampleStep(m *step.Model, flows, replayed *step.Step, observed []step.Outpu
 	newSampler := func() (*Sampler, error) { return NewSampler(m), nil }
 	work := step.WithMemory(newSampler, func(ctx context.Context, s *Sampler, t step.Task) error {
 		rows := step.Select(t, "flow_row")
-		in := Observed{Observations: t.Read(rows, observed...), Senders: t.Read(rows, fcts)}
-		return s.Sample(ctx, slowdown.ChunkOf(t, flows), in,
+		chunk := slowdown.ChunkOf(t, flows)
+		in := Observed{
+			Flows:        t.Part(flows.Output(schema.Flows), t.Number()),
+			Observations: t.Read(rows, observed...), Senders: t.Read(rows, fcts),
+		}
+		return s.Sample(ctx, chunk, in,
 			Output{slowdown.SinkOf(t), t.Sink(schema.CaseSlowdowns)})
 	})
 	reads := append([]step.Output{fcts}, observed...)

@@ -119,8 +119,9 @@ func ReadBlocks(blocks []simkernel.Block, b []byte) ([]simkernel.Block, error) {
 }
 
 type observationRows struct {
+	whole    bool // hops that observe nothing and have no delay have a row, too
 	rows     []tables.Observation
-	observed columns.Arena // of the rows, in their order
+	observed columns.Arena
 	sorter   tables.Sorter
 }
 
@@ -129,13 +130,19 @@ func (w *observationRows) reset() {
 	w.rows = w.rows[:0]
 }
 
+// add adds what the flows of a link observed.
 func (w *observationRows) add(s *Simulator, link int32, rows []int32) {
 	in := s.input.rows
+	first := w.observed.Len()
 	w.observed.AddArena(&s.observed)
 	for k, i := range rows {
+		delay := s.result.FCTNS[k] - s.result.IdealNS[k]
+		if !w.whole && delay == 0 && len(s.observed.At(k)) == 0 {
+			continue
+		}
 		w.rows = append(w.rows, tables.Observation{
 			FlowRow: in[i].FlowRow, Hop: in[i].Hop, Hops: in[i].Hops, LinkID: link,
-			Observed: columns.Item(len(w.rows)), DelayNS: s.result.FCTNS[k] - s.result.IdealNS[k],
+			Observed: columns.Item(first + k), DelayNS: delay,
 		})
 	}
 }

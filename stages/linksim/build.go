@@ -50,7 +50,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	if c.Behind && s.Rooms != nil {
 		c.RoomBytes = max(1, s.Rooms[link.ID]/crowdedPart)
 	}
-	c.TargetBps = s.available[link.ID]
+	c.TargetBps = s.links[link.ID].availableBps
 	traits := s.Params.Transport.Traits()
 	c.MarkBytes, c.MaxMarkBytes = s.Params.MarkBytes(link.BandwidthBps, link.DelayNS)
 	if traits.RandomMarks {
@@ -119,7 +119,7 @@ func (s *Simulator) sourceOf(row int32) int32 {
 	b.sourceOwner[first] = b.caseNo
 	b.source[first] = int32(len(c.SourceBps))
 	b.other = append(b.other, other)
-	c.SourceBps = append(c.SourceBps, s.available[first])
+	c.SourceBps = append(c.SourceBps, s.links[first].availableBps)
 	c.SourceDelayNS = append(c.SourceDelayNS, delay)
 	return b.source[first]
 }
@@ -154,16 +154,12 @@ func (s *Simulator) decodeFeedback(from, to int) error {
 	return nil
 }
 
-func (s *Simulator) sendNS(id int32) int64 {
-	return s.Params.SendNS(s.Params.PayloadBytes+s.Params.HeaderBytes, s.Network.Links[id].BandwidthBps)
-}
-
 // returnNS returns the transmission times, in ns, of a full packet and its ACK on the links of the path that
 // the case does not simulate. It simulates the source and the target.
 func (s *Simulator) returnNS(link topology.Link, first int32, pathSendNS int64) int64 {
-	left := pathSendNS - s.sendNS(first)
+	left := pathSendNS - s.links[first].sendNS
 	if link.ID != first {
-		left -= s.sendNS(link.ID)
+		left -= s.links[link.ID].sendNS
 	}
 	return max(0, left)
 }

@@ -68,3 +68,44 @@ func TestOmitted(t *testing.T) {
 		t.Errorf("%d links are omitted, %d simulated: the workload tests nothing", omitted, len(simulated))
 	}
 }
+
+// A hop without a row observed nothing. With feedback every hop has a row: a missing one would keep that of
+// the pass before.
+func TestHopsThatObserveNothingHaveNoRow(t *testing.T) {
+	p := simkernel.DefaultParams()
+	n := methodtest.Clos(t)
+	hops, loads := methodtest.Route(t, n, &p, methodtest.RandomFlows(n, rand.New(rand.NewPCG(3, 4)), 200))
+	links := step.Range{Hi: int64(len(n.Links))}
+	sim, err := New(Options{Model: methodtest.Model(t, n, &p), Loads: loads, Detail: Observations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(in Input) (all, empty int64) {
+		t.Helper()
+		var observed tables.Memory
+		if _, err := sim.Simulate(t.Context(), links, in, &observed, &tables.Memory{}); err != nil {
+			t.Fatal(err)
+		}
+		err := columns.Each(observed.Read(), func(r *struct {
+			Observed []byte `col:"observed"`
+			Delay    int64  `col:"delay_ns"`
+		}) error {
+			all++
+			if len(r.Observed) == 0 && r.Delay == 0 {
+				empty++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all, empty
+	}
+	first, empty := count(Input{Hops: hops.Read()})
+	none := &tables.Memory{}
+	second, emptySecond := count(Input{Hops: hops.Read(), Feedback: none.Read()})
+	if first == 0 || empty > 0 || second != int64(len(methodtest.Ints64(hops, "flow_row"))) ||
+		second-emptySecond != first {
+		t.Errorf("%d rows, of which %d are empty; with feedback %d and %d", first, empty, second, emptySecond)
+	}
+}

@@ -62,7 +62,7 @@ type Simulator struct {
 	c      linkcase.Case // the current case
 	result linkcase.Result
 
-	available []int64 // available bandwidth (Loads.AvailableBps) by link id
+	links []linkTimes // by link id
 
 	observed columns.Arena // encoded observations, by flow of the current case
 	share    float64       // feedbackShare of the current case
@@ -71,6 +71,12 @@ type Simulator struct {
 	stats        []tables.LinkStat
 	observations observationRows
 	senders      []tables.SenderFCT
+}
+
+// linkTimes is what the cases of other links know of a link.
+type linkTimes struct {
+	availableBps int64 // Loads.AvailableBps
+	sendNS       int64 // transmission time of a full packet
 }
 
 // Detail says how much a link case knows of the paths of its flows, and what it records.
@@ -110,7 +116,11 @@ func New(o Options) (*Simulator, error) {
 	s := &Simulator{Options: o, kernel: k,
 		build: caseBuilder{source: make([]int32, links), sourceOwner: make([]int32, links)}}
 	for _, link := range o.Network.Links {
-		s.available = append(s.available, o.Loads.AvailableBps(&s.Params, link))
+		full := s.Params.PayloadBytes + s.Params.HeaderBytes
+		s.links = append(s.links, linkTimes{
+			availableBps: o.Loads.AvailableBps(&s.Params, link),
+			sendNS:       s.Params.SendNS(full, link.BandwidthBps),
+		})
 	}
 	s.cache.hash = xxh3.New()
 	s.cache.head, err = s.Params.AppendIdentity(nil)
@@ -143,7 +153,8 @@ type DelaySink interface {
 
 // Simulate runs the link cases of a range of links with Observations. It skips links without flows and
 // omitted links. It writes a row of table link_stats for every link of the range, and table hop_observations
-// by flow_row and hop.
+// by flow_row and hop. Most flows observe nothing at most hops. These hops have no row, except with feedback,
+// because the row replaces that of the pass before.
 //
 // The result of a link depends only on its own rows and the loads, so it does not depend on the range or the
 // worker. Errors name the link.
@@ -151,6 +162,7 @@ func (s *Simulator) Simulate(
 	ctx context.Context, links step.Range, in Input, observations, stats schema.Sink,
 ) (Stats, error) {
 	s.observations.reset()
+	s.observations.whole = in.Feedback != nil
 	add := func(id int32, rows []int32) error {
 		s.observations.add(s, id, rows)
 		return nil
@@ -338,7 +350,7 @@ func (s *Simulator) idealNS(k int, row int32) int64 {
 	link := &s.Network.Links[r.LinkID]
 	slowest := min(link.BandwidthBps, cmp.Or(r.DownstreamBps, link.BandwidthBps))
 	flow := route.LinkLoad{Bytes: r.SizeBytes, Packets: s.Params.Packets(r.SizeBytes)}
-	return ideal - int64(max(0, flow.BusyNS(s.available[r.LinkID], &s.Params)-flow.BusyNS(slowest,
+	return ideal - int64(max(0, flow.BusyNS(s.links[r.LinkID].availableBps, &s.Params)-flow.BusyNS(slowest,
 		&s.Params)))
 }
 
