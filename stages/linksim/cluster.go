@@ -164,13 +164,22 @@ func Features(ctx context.Context, in FeatureInput, links step.Range, features [
 	hi := int32(links.Hi)
 	flows := make([][]featureFlow, hi-lo)
 	err := columns.Each(in.Hops, func(f *featureFlow) error {
-		if f.Link >= lo && f.Link < hi {
-			flows[f.Link-lo] = append(flows[f.Link-lo], *f)
+		if f.Link < lo || f.Link >= hi {
+			return nil
 		}
+		of := &flows[f.Link-lo]
+		if *of == nil { // the expected number comes from a table, which may be damaged
+			*of = make([]featureFlow, 0, min(loads.Links[f.Link].Flows, maxGrownRows))
+		}
+		*of = append(*of, *f)
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
+	}
+	available := make([]int64, len(n.Links))
+	for id, link := range n.Links {
+		available[id] = loads.AvailableBps(p, link)
 	}
 	x := contention{params: p}
 	for id := lo; id < hi; id++ {
@@ -179,14 +188,13 @@ func Features(ctx context.Context, in FeatureInput, links step.Range, features [
 		if len(of) == 0 {
 			continue
 		}
-		link := n.Links[id]
-		f.Class = 2 * link.BandwidthBps
+		f.Class = 2 * n.Links[id].BandwidthBps
 		if of[0].FirstLink == id {
 			f.Class++
 		}
-		x.reset(loads.AvailableBps(p, link))
+		x.reset(available[id])
 		for i := range of {
-			x.add(of[i].SizeBytes, of[i].StartNS, loads.AvailableBps(p, n.Links[of[i].FirstLink]))
+			x.add(of[i].SizeBytes, of[i].StartNS, available[of[i].FirstLink])
 		}
 		f.Values = x.features(of)
 	}
@@ -202,13 +210,15 @@ type featureFlow struct {
 }
 
 func (x *contention) features(flows []featureFlow) []float32 {
-	var byBin [sizebin.Count][]float64
-	for i, f := range x.done() {
-		bin := sizebin.Of(flows[i].SizeBytes)
-		byBin[bin] = append(byBin[bin], math.Log(f.expectedSlowdown(x, flows[i].PathDelayNS)))
+	for bin := range x.slowdowns {
+		x.slowdowns[bin] = x.slowdowns[bin][:0]
 	}
-	out := make([]float32, 0, len(byBin)*len(expectedQuantiles))
-	for _, values := range byBin {
+	for i, f := range x.done() {
+		values := &x.slowdowns[sizebin.Of(flows[i].SizeBytes)]
+		*values = append(*values, f.expectedSlowdown(x, flows[i].PathDelayNS))
+	}
+	out := make([]float32, 0, len(x.slowdowns)*len(expectedQuantiles))
+	for _, values := range x.slowdowns {
 		slices.Sort(values)
 		for _, q := range expectedQuantiles {
 			// A quantile with few flows beyond it is random on every link. Its weight is proportional to
@@ -218,7 +228,9 @@ func (x *contention) features(flows []featureFlow) []float32 {
 			if weight > 0 {
 				at := q * float64(len(values)-1)
 				lo := int(at)
-				v = values[lo] + (at-float64(lo))*(values[min(lo+1, len(values)-1)]-values[lo])
+				below := math.Log(values[lo])
+				above := math.Log(values[min(lo+1, len(values)-1)])
+				v = below + (at-float64(lo))*(above-below)
 				v *= weight
 			}
 			out = append(out, float32(v))
@@ -258,6 +270,8 @@ type contention struct {
 	demand  float64     // rate that the present flows would use alone, relative to the link's
 	present []departure // in descending order of served: the next flow to finish is last
 	flows   []flowContention
+
+	slowdowns [sizebin.Count][]float64 // expected slowdowns of the flows, by size bin
 }
 
 type flowContention struct {
@@ -274,7 +288,8 @@ type departure struct {
 }
 
 func (x *contention) reset(bps int64) {
-	*x = contention{params: x.params, bps: float64(bps), present: x.present[:0], flows: x.flows[:0]}
+	*x = contention{params: x.params, bps: float64(bps), present: x.present[:0], flows: x.flows[:0],
+		slowdowns: x.slowdowns}
 }
 
 // add adds the next flow of the link, in start order. sourceBps is the available bandwidth of its host's

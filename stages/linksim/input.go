@@ -25,8 +25,10 @@ const maxGrownRows = 1 << 21
 // readInput reads the rows of the wanted links in [lo, hi) and sorts them by link (a stable counting sort).
 func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32) bool) error {
 	var expected int64
+	wanted := make([]bool, hi-lo)
 	for id := lo; id < hi; id++ {
-		if want(id) {
+		wanted[id-lo] = want(id)
+		if wanted[id-lo] {
 			expected += s.Loads.Links[id].Flows
 		}
 	}
@@ -35,14 +37,9 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	in.rows = slices.Grow(in.rows[:0], int(min(expected, maxGrownRows)))
 	counts := make([]int32, hi-lo+1)
 	if expected > 0 {
-		link := int32(-1)
-		wanted := false
 		add := func(r *tables.Hop) error {
-			if r.LinkID != link {
-				link, wanted = r.LinkID, r.LinkID >= lo && r.LinkID < hi && want(r.LinkID)
-			}
-			if wanted {
-				counts[link-lo]++
+			if r.LinkID >= lo && r.LinkID < hi && wanted[r.LinkID-lo] {
+				counts[r.LinkID-lo]++
 				in.rows = append(in.rows, *r)
 			}
 			return nil
