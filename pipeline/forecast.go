@@ -2,8 +2,8 @@ package pipeline
 
 import (
 	"context"
-	"math"
 	"runtime"
+	"strconv"
 
 	"github.com/rs/zerolog"
 
@@ -193,11 +193,8 @@ func (c Cost) Announce(line *zerolog.Event) {
 
 // round returns a number with two digits.
 func round(x float64) float64 {
-	if x <= 0 {
-		return 0
-	}
-	digit := math.Pow(10, math.Floor(math.Log10(x))-1)
-	return math.Round(x/digit) * digit
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(max(0, x), 'g', 2, 64), 64) // it is a number
+	return rounded
 }
 
 // The peak memory of an estimate with one worker, DuckDB included: memoryBase, and an amount for each host

@@ -124,6 +124,9 @@ func OpenAnyVersion(dir string, create bool) (*Lake, error) {
 		}
 	}
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no lake at %s: %w", path, fs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, err
 	}

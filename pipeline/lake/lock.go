@@ -261,7 +261,7 @@ func (l *Lake) lock(ctx context.Context, p Place, how int, patience time.Duratio
 	case err == nil:
 		return f, nil
 	case !errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, err
+		return nil, fmt.Errorf("lock of %s in lake %s: %w", p, l.path, err)
 	}
 	return nil, fmt.Errorf("%s in lake %s: %w", p, l.path, ErrBusy)
 }

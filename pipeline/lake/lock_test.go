@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -176,6 +177,23 @@ func TestRemovalsAndSessionsAtOnce(t *testing.T) {
 	wg.Wait()
 	if left, err := os.ReadDir(filepath.Join(dir, stateDir, at.owner())); err == nil {
 		t.Errorf("%d files left", len(left))
+	}
+}
+
+// A user who gives the wrong lake, or one that cannot be written, is told which lake that is.
+func TestErrorsNameTheLake(t *testing.T) {
+	l := openLake(t)
+	if err := os.WriteFile(filepath.Join(l.Path(), stateDir), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := "lock of " + at.String() + " in lake " + l.Path() + ": "
+	if _, err := l.Lock(t.Context(), at); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("a lake that cannot be written: %v", err)
+	}
+	missing := filepath.Join(l.Path(), "missing")
+	if _, err := Open(missing, false); !errors.Is(err, os.ErrNotExist) ||
+		!strings.HasPrefix(err.Error(), "no lake at "+missing) {
+		t.Errorf("a lake that does not exist: %v", err)
 	}
 }
 

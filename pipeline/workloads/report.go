@@ -15,6 +15,7 @@ import (
 	"parsimon/simkernel"
 	"parsimon/stages/ingest"
 	"parsimon/stages/route"
+	"parsimon/stages/topology"
 )
 
 // Report describes the content of a workload after Ingest, and the expected cost of simulating it.
@@ -201,10 +202,11 @@ func (r *Report) Text() *text.Answer {
 // writeSources lists the number of sources, and what is remarkable about them.
 func (r *Report) writeSources(p *text.Answer) {
 	if r.Shard == "" {
-		p.Linef("workload %s: %d files added, %d were in it before; lake %s", r.Workload, r.NewFiles,
+		p.Linef("workload %s: %s added, %d in it before; lake %s", r.Workload, topology.Count(r.NewFiles, "file"),
 			r.KnownFiles, r.Lake)
 	} else {
-		p.Linef("shard %s of workload %s: %d files; lake %s", r.Shard, r.Workload, r.NewFiles, r.Lake)
+		p.Linef("shard %s of workload %s: %s; lake %s", r.Shard, r.Workload, topology.Count(r.NewFiles, "file"),
+			r.Lake)
 	}
 	if r.TakenFiles > 0 {
 		p.Linef("%d of the files were read before, by shards or by an ingest that did not end", r.TakenFiles)

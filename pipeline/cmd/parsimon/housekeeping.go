@@ -20,6 +20,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/schema/units"
+	"parsimon/stages/topology"
 )
 
 // A statusVerb lists what a lake holds, and verifies it.
@@ -83,8 +84,8 @@ func statusText(status *pipeline.Status) *text.Answer {
 		}
 	}
 	for _, s := range status.Workloads {
-		a.Linef("workload %s  %s  %s, %d files: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State,
-			s.Format, s.Sources, s.Rows, s.Flows, s.Merged, s.Rejects)
+		a.Linef("workload %s  %s  %s, %s: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State,
+			s.Format, topology.Count(s.Sources, "file"), s.Rows, s.Flows, s.Merged, s.Rejects)
 		damage("    ", s.Damage)
 	}
 	for _, left := range status.Litter {

@@ -97,7 +97,7 @@ func TestIngestInSteps(t *testing.T) {
 		"\n    most bytes: 10.9.9.9 with 60 bytes. ", "To keep their flows",
 		"100.0% of the flows have a synthetic start", "api", "blue", "packet-hops to simulate", " above 100%)")
 	before := files(t, tr.lake)
-	contains(t, must(t, tr.args(tr.lake, tr.first)...), "0 files added, 1 were in it before")
+	contains(t, must(t, tr.args(tr.lake, tr.first)...), "0 files added, 1 in it before")
 	after := files(t, tr.lake)
 	if len(before) != len(after) {
 		t.Errorf("%d files, %d before", len(after), len(before))
@@ -108,7 +108,7 @@ func TestIngestInSteps(t *testing.T) {
 		}
 	}
 	contains(t, must(t, tr.args(tr.lake, tr.first, tr.second)...),
-		"1 files added, 1 were in it before", "804 rows in = 400 flows + 400 merged + 4 rejected")
+		"1 file added, 1 in it before", "804 rows in = 400 flows + 400 merged + 4 rejected")
 	once := filepath.Join(tr.dir, "once")
 	must(t, tr.args(once, tr.first, tr.second)...)
 	const all = "SELECT * EXCLUDE (workload) FROM workload_flows ORDER BY flow_id"
@@ -162,7 +162,7 @@ func TestRunWorkload(t *testing.T) {
 	if err := os.RemoveAll(tr.lake); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, must(t, tr.args(moved, tr.second)...), "0 files added, 1 were in it before")
+	contains(t, must(t, tr.args(moved, tr.second)...), "0 files added, 1 in it before")
 	contains(t, must(t, append(day, "--lake", moved, "--workload", id)...), "200 flows")
 	contains(t, must(t, "status", "--lake", moved),
 		"workload "+id+"  complete  vpc, 2 files: 804 rows = 400 flows + 400 merged + 4 rejected")
@@ -252,7 +252,7 @@ func TestShardsWithoutAWorkload(t *testing.T) {
 	tr := newTrace(t)
 	dir := filepath.Join(tr.dir, "shards")
 	args := append(tr.args(dir, tr.first), "--workload", "day", "--shard", "0/1")
-	contains(t, must(t, args...), "shard 0/1 of workload day: 1 files", "the same command without --shard")
+	contains(t, must(t, args...), "shard 0/1 of workload day: 1 file; ", "the same command without --shard")
 	contains(t, must(t, "du", "--lake", dir), "day")
 	contains(t, must(t, "rm", "--workload", "day", "--lake", dir), "day")
 	for path := range files(t, dir) {
