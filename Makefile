@@ -50,12 +50,17 @@ clean: ## remove what was built, but not lakes
 
 ##@ Test
 .PHONY: test test-more tools unit checks unit-beam unit-publish lint notebooks publish-readers flink chromium s3 gcs-test flink-test cluster-test exact-accuracy tcp-ns3 twins race fuzz browser-test sampling-test ingest-test faults mutation
-# Two go commands at once would compile the same packages twice. So the program is built first, while the notebooks'
-# environment is downloaded, and the notebooks run beside the tests.
+# Two go commands at once would compile the same packages twice. So the program is built first, while Chromium and the
+# notebooks' environment are downloaded, and the notebooks run beside the tests.
 test: setup ## the tests and the notebooks; in CI also make test-more
-	@$(MAKE) --no-print-directory -j2 build pictures
+	@$(MAKE) --no-print-directory -j2 build downloads
 	@$(MAKE) --no-print-directory -j2 unit notebooks
 	@if [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-more; fi
+
+.PHONY: downloads
+downloads: # one after the other, because both may call apt-get
+	@.ci/setup-notebooks
+	@.ci/setup-chromium
 
 test-more: setup ## lint; checks; the tests of Beam, of published tables and of their readers; nights that are killed
 	@$(MAKE) --no-print-directory -j2 lint tools
