@@ -79,7 +79,7 @@ func ReadStatus(l *lake.Lake, how lake.Verification) (*Status, error) {
 		}
 		status.Scenarios = append(status.Scenarios, s)
 	}
-	ingested, err := l.Workloads()
+	ingested, err := l.BegunWorkloads()
 	if err != nil {
 		return nil, err
 	}

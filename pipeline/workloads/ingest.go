@@ -67,6 +67,7 @@ type ingestion struct {
 	session  *lake.Session
 	state    State
 	report   *Report
+	reading  string           // readingID
 	known    map[string]bool  // digests of the sources that are in the workload or are added
 	again    map[string]int32 // numbers of the sources whose records are damaged, by digest
 	next     int32            // number of the next new source
@@ -246,6 +247,7 @@ func (in *ingestion) prepare() (files []string, err error) {
 	in.state.Topology.Path = cmp.Or(in.TopologyURL, absolute(in.Topology))
 	in.state.Topology.Options = in.TopologyOptions
 	in.state.Topology.Options.NodeList = absolute(in.TopologyOptions.NodeList)
+	in.reading = in.readingID()
 	return files, nil
 }
 

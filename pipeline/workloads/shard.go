@@ -131,7 +131,7 @@ func (in *ingestion) recordPath(s *Source) string {
 
 // record records that a file was read.
 func (in *ingestion) record(f *readFile) error {
-	f.Reading = in.readingID()
+	f.Reading = in.reading
 	return in.session.WriteState(in.recordPath(&f.Source), f)
 }
 
@@ -141,7 +141,7 @@ func (in *ingestion) readEarlier(s *Source) (*readFile, error) {
 	if f == nil || err != nil {
 		return nil, err
 	}
-	isSame := f.N == s.N && f.File == s.File && f.Digest == s.Digest && f.Reading == in.readingID()
+	isSame := f.N == s.N && f.File == s.File && f.Digest == s.Digest && f.Reading == in.reading
 	if !isSame || in.damage(f.Files) != nil {
 		return nil, nil
 	}

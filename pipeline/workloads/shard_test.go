@@ -378,7 +378,11 @@ func TestWhatIsReadStays(t *testing.T) {
 	ids, _ := l.BegunWorkloads()
 	ids = slices.DeleteFunc(ids, func(id lake.WorkloadID) bool { return id == "days" })
 	if !errors.Is(err, context.Canceled) || len(ids) != 1 || !strings.Contains(log.String(), string(ids[0])) {
-		t.Errorf("a call without a name that was ended: %v, workloads %v, log %s", err, ids, log.String())
+		t.Fatalf("a call without a name that was ended: %v, workloads %v, log %s", err, ids, log.String())
+	}
+	state := ReadStatus(l, ids[0], lake.ByContent)
+	if state.State != "partial" || state.Damage != nil {
+		t.Errorf("status of a workload whose first ingest was ended: %+v", state)
 	}
 }
 

@@ -304,8 +304,8 @@ func (s *State) files() []lake.DataFile {
 	return files
 }
 
-// Status describes the state of an ingested workload. State is "complete" or "damaged". A damaged workload is
-// repaired by ingesting its sources again.
+// Status describes the state of a workload. State is "complete", "damaged" or, if its first ingest is not
+// complete, "partial". Ingesting the sources again repairs a damaged workload and completes a partial one.
 type Status struct {
 	ID      lake.WorkloadID `json:"workload"`
 	Format  string          `json:"format"`
@@ -323,9 +323,13 @@ type Status struct {
 // each file.
 func ReadStatus(l *lake.Lake, id lake.WorkloadID, how lake.Verification) Status {
 	out := Status{ID: id, State: "complete"}
-	s, _, err := Read(l, id)
-	if err != nil {
+	s, found, err := Read(l, id)
+	switch {
+	case err != nil:
 		out.State, out.Damage = "damaged", []string{err.Error()}
+		return out
+	case !found:
+		out.State = "partial"
 		return out
 	}
 	out.Format = s.formats()

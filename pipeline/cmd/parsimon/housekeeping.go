@@ -84,6 +84,10 @@ func statusText(status *pipeline.Status) *text.Answer {
 		}
 	}
 	for _, s := range status.Workloads {
+		if s.State == pipeline.StatePartial {
+			a.Linef("workload %s  %s  its ingest was begun: the same command completes it", s.ID, s.State)
+			continue
+		}
 		a.Linef("workload %s  %s  %s, %s: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State,
 			s.Format, topology.Count(s.Sources, "file"), s.Rows, s.Flows, s.Merged, s.Rejects)
 		damage("    ", s.Damage)

@@ -253,6 +253,7 @@ func TestShardsWithoutAWorkload(t *testing.T) {
 	dir := filepath.Join(tr.dir, "shards")
 	args := append(tr.args(dir, tr.first), "--workload", "day", "--shard", "0/1")
 	contains(t, must(t, args...), "shard 0/1 of workload day: 1 file; ", "the same command without --shard")
+	contains(t, must(t, "status", "--lake", dir), "workload day  partial  ")
 	contains(t, must(t, "du", "--lake", dir), "day")
 	contains(t, must(t, "rm", "--workload", "day", "--lake", dir), "day")
 	for path := range files(t, dir) {
