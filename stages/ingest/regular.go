@@ -187,6 +187,9 @@ const (
 	ofDelay
 )
 
+// irregularValues are the values that regular rows lack.
+var irregularValues = []valueOf{ofReverseBytes, ofReversePackets, ofAfter, ofDelay}
+
 // valueNames are the names of the values: canonical columns, and those of regularFormat.columns.
 var valueNames = [...]string{
 	ofSrc: "src", ofDst: "dst", ofProtocol: "protocol", ofSrcPort: "src_port", ofDstPort: "dst_port",
@@ -199,6 +202,7 @@ var valueNames = [...]string{
 // A regularLayout has the places of the values in the fields of a row.
 type regularLayout struct {
 	width                          int
+	isPlain                        bool // no row has one of the values in irregularValues
 	at                             [len(valueNames)][]int
 	start, end, received, duration []placedTime
 	aside                          []placedAside
@@ -305,6 +309,7 @@ func (f *regularFormat) layoutOf(m *Mapping, header []string) (l regularLayout, 
 		}
 	}
 	l.width = len(header)
+	l.isPlain = !slices.ContainsFunc(irregularValues, func(of valueOf) bool { return l.at[of] != nil })
 	l.start = p.times(f.start)
 	l.end = p.times(f.end)
 	l.received = p.times(f.received)
@@ -390,6 +395,14 @@ func plainNumber(text []byte) (n int64, ok bool) {
 		return 0, false
 	}
 	var sum uint64 // of 19 digits, it is below 2^64
+	for len(text) >= 8 {
+		eight, ok := eightDigits(binary.LittleEndian.Uint64(text))
+		if !ok {
+			return 0, false
+		}
+		sum = sum*1e8 + eight
+		text = text[8:]
+	}
 	for _, c := range text {
 		if c < '0' || c > '9' {
 			return 0, false
@@ -397,6 +410,18 @@ func plainNumber(text []byte) (n int64, ok bool) {
 		sum = sum*10 + uint64(c-'0')
 	}
 	return int64(sum), sum <= math.MaxInt64
+}
+
+// eightDigits parses eight digits, the first of which is in the low byte of a word. It adds pairs of digits,
+// then pairs of these sums, and then both halves.
+func eightDigits(word uint64) (n uint64, ok bool) {
+	digits := word - '0'*lowBits // of a byte that is no digit, a high bit is set here or in the next line
+	if (digits|(digits+(0x7f-9)*lowBits))&highBits != 0 {
+		return 0, false
+	}
+	digits = digits*10 + digits>>8
+	const pairs = 0x000000ff000000ff
+	return ((digits&pairs)*(100+1e6<<32) + (digits>>16&pairs)*(1+1e4<<32)) >> 32, true
 }
 
 // plainSeconds parses decimal seconds, such as 1.5, as ns.

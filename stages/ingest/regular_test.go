@@ -2,10 +2,12 @@ package ingest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -501,9 +503,9 @@ func regularOf(t *testing.T, format string, o Options) (r *regularRows, records,
 	r = in.newRegularRows(m, 7, FileTables{records, rejects})
 	r.out.collected = nil
 	r.dir = o.TmpDir
-	r.out.start()
+	r.start()
 	t.Cleanup(func() {
-		err := errors.Join(r.out.finish(), r.hashes.Close(), r.rejects.close(), in.collector.Close())
+		err := errors.Join(r.finish(), r.hashes.Close(), r.rejects.close(), in.collector.Close())
 		if err != nil {
 			t.Error(err)
 		}
@@ -771,6 +773,23 @@ func (v *regularRecord) describe(observer string) string {
 		}
 	}
 	return text
+}
+
+// Eight digits at a time are parsed as one by one, and other characters are found in any place. Otherwise
+// times and sizes would differ from those that DuckDB reads.
+func TestEightDigits(t *testing.T) {
+	random := rand.New(rand.NewPCG(8, 1))
+	for range 200_000 {
+		text := fmt.Appendf(nil, "%08d", random.IntN(1e8))
+		if random.IntN(2) == 0 {
+			text[random.IntN(8)] = byte(random.IntN(256))
+		}
+		want, err := strconv.ParseUint(string(text), 10, 64)
+		got, ok := eightDigits(binary.LittleEndian.Uint64(text))
+		if ok != (err == nil) || ok && got != want {
+			t.Fatalf("%q: %d, %v", text, got, ok)
+		}
+	}
 }
 
 // A plain number has no sign and no leading zero, and fits 63 bits. Other texts are not read here.

@@ -63,13 +63,13 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(w.dir)) }()
 	rows.dir = w.dir
-	rows.out.start()
-	defer func() { err = cmp.Or(err, rows.out.finish()) }()
+	rows.start()
+	defer func() { err = cmp.Or(err, rows.finish()) }()
 	if w.src, err = in.stageText(ctx, w); err != nil {
 		return stats, err
 	}
 	rows.endDay()
-	if err := rows.out.finish(); err != nil {
+	if err := rows.finish(); err != nil {
 		return stats, err
 	}
 	if err := in.processWithin(ctx, w, &stats); err != nil {
@@ -84,6 +84,15 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	stats.RejectsFile = ""
 	return stats, err
 }
+
+// start begins to write rows and to sort their hashes. The caller calls finish.
+func (r *regularRows) start() {
+	r.out.start()
+	r.hashed = connections.NewRowWriter(flushedRows, r.hashes.AddAll)
+}
+
+// finish waits until all rows are written and all hashes are in the sort.
+func (r *regularRows) finish() error { return cmp.Or(r.out.finish(), r.hashed.Finish()) }
 
 // processWithin judges the staged rows of a file. The records that are collected for the merge may take half
 // of the memory, so that DuckDB has the other half meanwhile.
@@ -116,6 +125,7 @@ type regularRows struct {
 	times   timeParser
 	objects *flatjson.Reader // of JSON
 	hashes  *extsort.Sorter[rowHash]
+	hashed  *connections.RowWriter[rowHash] // to hashes
 	rejects regularRejects
 	// addresses are those of rows; nil: they may be several nodes, or too many are remembered.
 	addresses map[string]*regularAddress
@@ -350,8 +360,9 @@ func (r *regularRows) isPlain() bool {
 		text := r.value(of)
 		return len(text) == 0 || string(text) == "0"
 	}
-	return isNone(ofReverseBytes) && isNone(ofReversePackets) && len(r.value(ofAfter)) == 0 &&
-		len(r.value(ofDelay)) == 0
+	return r.layout.isPlain ||
+		isNone(ofReverseBytes) && isNone(ofReversePackets) && len(r.value(ofAfter)) == 0 &&
+			len(r.value(ofDelay)) == 0
 }
 
 // parse parses the fields of a row.
@@ -525,7 +536,7 @@ func (r *regularRows) note(v *regularRecord, line []byte) error {
 	if !r.m.Records || v.rate > 1 || v.sampled {
 		return nil
 	}
-	return r.hashes.Add(newRowHash(xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes))
+	return r.hashed.Add(newRowHash(xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes))
 }
 
 // maxQuarters is the number of different distances between end and reception that are counted.

@@ -48,7 +48,7 @@ func TestRecordsOfRegularRows(t *testing.T) {
 			t.Errorf("%s is not regular", row)
 		}
 	}
-	if err := r.out.finish(); err != nil {
+	if err := r.finish(); err != nil {
 		t.Fatal(err)
 	}
 	const row = "source=7 row=%d reverse=false flow_id=(null) src=%d dst=%d protocol=%s " +
@@ -81,6 +81,9 @@ func TestRepeatedRegularRows(t *testing.T) {
 	for i, bytes := range []int{100, 200, 100, 300, 100, 300} {
 		r.take(t, nfdumpRow, rowAt(1, fmt.Sprintf("0,1,1,2,17,1,%d", bytes)), int64(i+1))
 	}
+	if err := r.finish(); err != nil {
+		t.Fatal(err)
+	}
 	again, bytes, err := r.repeats(t.Context())
 	if again != 3 || bytes != 500 || err != nil {
 		t.Errorf("%d rows, %g bytes, %v; want 3 rows, 500 bytes", again, bytes, err)
@@ -90,6 +93,9 @@ func TestRepeatedRegularRows(t *testing.T) {
 		if !flows.take(t, "src,dst,size_bytes,start_ns", "0,1,5,5", int64(i+1)) {
 			t.Error("a flow is not regular")
 		}
+	}
+	if err := flows.finish(); err != nil {
+		t.Fatal(err)
 	}
 	again, _, err = flows.repeats(t.Context())
 	if again != 0 || err != nil || flows.n != 2 {
@@ -184,7 +190,7 @@ func TestLinesOfRegularRows(t *testing.T) {
 	add("300 1769850000 1769850001 2 3", true)
 	p.layout = 0
 	add("0 1 100 1769850000 1769850001", true)
-	if err := r.out.finish(); err != nil {
+	if err := r.finish(); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -379,7 +385,7 @@ func TestSamplesOfRegularRows(t *testing.T) {
 	if !r.take(t, "", row, 1) {
 		t.Fatal("a sampled packet is not regular")
 	}
-	if err := r.out.finish(); err != nil {
+	if err := r.finish(); err != nil {
 		t.Fatal(err)
 	}
 	if len(records.rows) != 1 || !strings.Contains(records.rows[0], " size_bytes=900 ") ||

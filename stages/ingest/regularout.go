@@ -5,6 +5,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/together"
 	"parsimon/stages/ingest/connections"
 )
 
@@ -27,14 +28,19 @@ func (o *regularOut) start() { o.rows = connections.NewRowWriter(flushedRows, o.
 // finish waits until all rows are written.
 func (o *regularOut) finish() error { return o.rows.Finish() }
 
-// write writes rows.
+// write writes rows, and collects them at the same time.
 func (o *regularOut) write(rows []connections.Row) error {
-	if o.collected != nil {
-		if err := o.collected.Add(rows); err != nil {
-			return &CollectError{err}
-		}
+	if o.collected == nil {
+		return recordTable.Write(o.Records, rows)
 	}
-	return recordTable.Write(o.Records, rows)
+	var collect, write error
+	together.Run(
+		func() { collect = o.collected.Add(rows) },
+		func() { write = recordTable.Write(o.Records, rows) })
+	if collect != nil {
+		return &CollectError{collect}
+	}
+	return write
 }
 
 // Write writes a batch of records. It implements schema.Sink.

@@ -203,7 +203,7 @@ func (m *merging) writeSpans(f *flow) error {
 		}
 		doneBytes = upto
 		f.hasSpans = true
-		if err := m.spans.Add(s); err != nil {
+		if err := m.spans.rows.Add(s); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 type merging struct {
 	*Collector
 	result  Result
-	spans   *extsort.Sorter[span]
+	spans   spans
 	draw    startDraw
 	sampled sampledSums
 	sources []int32    // numbers of the sources by reading
@@ -33,6 +33,12 @@ type merging struct {
 	observers observers
 	timeline  timeline
 	choice
+}
+
+// spans are the intervals of flows, which another goroutine sorts.
+type spans struct {
+	*extsort.Sorter[span]
+	rows *RowWriter[span]
 }
 
 // Merge merges the records of sources into flows. It writes table flows in start order, and table
@@ -55,16 +61,24 @@ func (c *Collector) Merge(ctx context.Context, sources []Source, flows, interval
 	byStart := byLoggedStart.Within(m.sums.starts())
 	logged := extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/4, byStart)
 	byFlow := spansByFlow.Within(0, uint64(m.result.Records))
-	m.spans = extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/8, byFlow)
+	m.spans.Sorter = extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/8, byFlow)
 	defer func() { err = errors.Join(err, c.records.Close(), logged.Close(), m.spans.Close()) }()
+	toLogged := NewRowWriter(batchRows, func(flows []flow) error {
+		m.draw.each(flows)
+		return logged.AddAll(flows)
+	})
+	m.spans.rows = NewRowWriter(batchRows, m.spans.AddAll)
+	next := int64(0)
 	err = m.eachFlow(ctx, func(f *flow, records []record) error {
-		f.number = logged.Len()
+		f.number = next
+		next++
 		m.noteSamples(f)
 		if err := m.addSpans(f, records); err != nil {
 			return err
 		}
-		return logged.Add(*f)
+		return toLogged.Add(*f)
 	})
+	err = cmp.Or(err, toLogged.Finish(), m.spans.rows.Finish())
 	if err == nil {
 		err = c.records.Close()
 	}
@@ -136,9 +150,6 @@ func (m *merging) eachFlow(ctx context.Context, do func(f *flow, records []recor
 			records = records[len(part):]
 			f = m.flowOf(part)
 			f.synthetic = f.resolutionNS > 0 || f.samples != 0
-			if f.resolutionNS > 0 {
-				f.draw = m.draw.of(&f.connection, f.protocol, f.startNS)
-			}
 			if err := do(&f, part); err != nil {
 				return err
 			}

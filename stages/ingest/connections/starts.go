@@ -45,6 +45,16 @@ func (d *startDraw) of(c *connection, protocol int16, startNS int64) int64 {
 	return order<<drawGapBits | gap
 }
 
+// each sets the draws of flows.
+func (d *startDraw) each(flows []flow) {
+	for i := range flows {
+		f := &flows[i]
+		if f.resolutionNS > 0 {
+			f.draw = d.of(&f.connection, f.protocol, f.startNS)
+		}
+	}
+}
+
 // afterLast returns the gap after the last flow that a host starts within one resolution.
 func (d *startDraw) afterLast(src int32, startNS int64) int64 {
 	none := connection{src, -1, noPort, noPort}
@@ -327,6 +337,7 @@ func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID
 	byTime := spansByStart.Within(m.sums.starts())
 	sorted := extsort.New(&m.Memory, m.TmpDir, m.MemoryBytes/4, byTime)
 	defer func() { err = errors.Join(err, sorted.Close()) }()
+	toSorted := NewRowWriter(batchRows, sorted.AddAll)
 	next := ids.Pull(ctx)
 	of := &flowID{number: -1}
 	err = m.spans.Drain(ctx, func(s *span) error {
@@ -339,8 +350,9 @@ func (m *merging) writeIntervals(ctx context.Context, ids *extsort.Sorter[flowID
 		identified := *s
 		identified.flow = of.id
 		m.result.LastEndNS = max(m.result.LastEndNS, s.endNS)
-		return sorted.Add(identified)
+		return toSorted.Add(identified)
 	})
+	err = cmp.Or(err, toSorted.Finish())
 	if err != nil {
 		return err
 	}
