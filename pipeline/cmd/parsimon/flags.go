@@ -372,12 +372,15 @@ func (r *runFlags) settings(e *env) (o whatif.Settings, err error) {
 	if !r.cached || r.cache == "off" {
 		return o, nil
 	}
-	_, none := os.Stat(o.Lake)
-	if none != nil { // a command that fails its checks leaves no empty lake
+	info, none := os.Stat(o.Lake)
+	switch {
+	case none != nil: // a command that fails its checks leaves no empty lake
 		e.closers.add(func() {
 			_ = os.Remove(lake.CachePath(o.Lake)) // fails if it holds results
 			_ = os.Remove(o.Lake)
 		})
+	case !info.IsDir():
+		return o, fmt.Errorf("lake %s is not a directory", o.Lake)
 	}
 	if o.Cache, err = cache.Open(cmp.Or(r.cache, lake.CachePath(o.Lake)), o.Log); err == nil {
 		e.closers.add(o.Cache.Close)

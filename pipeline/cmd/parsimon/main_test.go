@@ -99,6 +99,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, "Estimate:", nil},
 		{exitUsage, `unknown command "fly"`, []string{"fly"}},
 		{exitUsage, "--lake is required", []string{"run", "small"}},
+		{exitFailed, "lake main_test.go is not a directory", []string{"run", "small", "--lake", "main_test.go"}},
 		{exitUsage, "unknown flag", []string{"run", "small", "--lake", lake, "--bogus"}},
 		{exitUsage, "--estimator", []string{"run", "small", "--lake", lake, "--estimator", "guess"}},
 		{exitUsage, "want a size", []string{"run", "small", "--lake", lake, "--switch-buffer", "much"}},
