@@ -64,11 +64,19 @@ func Next[T any](in schema.Batches, rows []T) ([]T, arrow.Record, error) {
 // Append appends the rows of a batch.
 func Append[T any](rows []T, rec arrow.Record) []T {
 	n := len(rows)
-	rows = slices.Grow(rows, int(rec.NumRows()))[:n+int(rec.NumRows())]
+	rows = Grow(rows, int(rec.NumRows()))[:n+int(rec.NumRows())]
 	fields := fieldsOf(reflect.TypeFor[T]())
-	fill(rows[n:], fields, arraysOf(fields, columnsOf(fields), rec), 0)
+	columns := arraysOf(fields, columnsOf(fields), rec)
+	from := 0
+	for part := range slices.Chunk(rows[n:], readRows) {
+		fill(part, fields, columns, from)
+		from += len(part)
+	}
 	return rows
 }
+
+// Names returns the columns that Append needs.
+func Names[T any]() []string { return columnsOf(fieldsOf(reflect.TypeFor[T]())) }
 
 func columnsOf(fields []reflect.StructField) []string {
 	return names.Of(fields, func(f reflect.StructField) string { return f.Tag.Get("col") })
@@ -170,7 +178,13 @@ type Table[T any] struct {
 	table   schema.Table
 	arrow   *arrow.Schema
 	offsets []uintptr // offset of the field of each column
-	memory  sync.Pool // of *[]buffer, by column
+	memory  sync.Pool // of *tableMemory[T]
+}
+
+// tableMemory is what Table needs to write a batch.
+type tableMemory[T any] struct {
+	columns []buffer
+	rows    []T // in the order in which they are written
 }
 
 // Item is the number of a byte string in an Arena.
@@ -194,7 +208,7 @@ func TableOf[T any](t schema.Table) *Table[T] {
 		}
 		r.offsets = append(r.offsets, fields[at].Offset)
 	}
-	r.memory.New = func() any { return new(make([]buffer, len(t.Columns))) }
+	r.memory.New = func() any { return &tableMemory[T]{columns: make([]buffer, len(t.Columns))} }
 	return r
 }
 
@@ -208,8 +222,10 @@ var fieldTypes = map[arrow.Type]reflect.Type{
 
 // Write writes rows to a sink, in their order.
 func (t *Table[T]) Write(out schema.Sink, rows []T) error {
+	m := t.memory.Get().(*tableMemory[T])
+	defer t.memory.Put(m)
 	for part := range slices.Chunk(rows, writeRows) {
-		if err := t.write(out, part, nil, nil); err != nil {
+		if err := t.write(out, m.columns, part, nil); err != nil {
 			return err
 		}
 	}
@@ -217,20 +233,37 @@ func (t *Table[T]) Write(out schema.Sink, rows []T) error {
 }
 
 // WriteOrdered writes the rows with the given indices, in that order. items has the byte strings of fields of
-// type Item; it is nil if the table has none.
+// type Item; it is nil if the table has none. It copies the rows of a batch first, so that each is fetched from
+// memory once instead of once for each column.
 func (t *Table[T]) WriteOrdered(out schema.Sink, rows []T, places []int32, items *Arena) error {
+	m := t.memory.Get().(*tableMemory[T])
+	defer t.memory.Put(m)
+	m.rows = Resize(m.rows, min(writeRows, len(places)))
 	for part := range slices.Chunk(places, writeRows) {
-		if err := t.write(out, rows, part, items); err != nil {
+		for i, place := range part {
+			m.rows[i] = rows[place]
+		}
+		if err := t.write(out, m.columns, m.rows[:len(part)], items); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *Table[T]) write(out schema.Sink, rows []T, places []int32, items *Arena) error {
-	buffers := t.memory.Get().(*[]buffer)
-	defer t.memory.Put(buffers)
-	rec := t.record(*buffers, rows, places, items)
+func (t *Table[T]) write(out schema.Sink, buffers []buffer, rows []T, items *Arena) error {
+	all := make([]arrow.Array, len(t.offsets))
+	for i, c := range t.table.Columns {
+		f := fieldOf{
+			first:  unsafe.Add(unsafe.Pointer(unsafe.SliceData(rows)), t.offsets[i]),
+			stride: unsafe.Sizeof(*new(T)),
+			n:      len(rows),
+		}
+		all[i] = f.column(&buffers[i], c, items)
+	}
+	rec := array.NewRecord(t.arrow, all, int64(len(rows)))
+	for _, c := range all {
+		c.Release()
+	}
 	defer rec.Release()
 	return out.Write(rec)
 }
@@ -239,25 +272,7 @@ func (t *Table[T]) write(out schema.Sink, rows []T, places []int32, items *Arena
 type fieldOf struct {
 	first  unsafe.Pointer // of row 0
 	stride uintptr
-	places []int32 // nil: the first n rows
-	n      int
-}
-
-func (t *Table[T]) record(buffers []buffer, rows []T, places []int32, items *Arena) arrow.Record {
-	f := fieldOf{stride: unsafe.Sizeof(*new(T)), places: places, n: len(rows)}
-	if places != nil {
-		f.n = len(places)
-	}
-	all := make([]arrow.Array, len(t.offsets))
-	for i, c := range t.table.Columns {
-		f.first = unsafe.Add(unsafe.Pointer(unsafe.SliceData(rows)), t.offsets[i])
-		all[i] = f.column(&buffers[i], c, items)
-	}
-	rec := array.NewRecord(t.arrow, all, int64(f.n))
-	for _, c := range all {
-		c.Release()
-	}
-	return rec
+	n      int // number of rows
 }
 
 // column returns the field of all rows as a column, which uses the memory of b.
@@ -308,9 +323,6 @@ func ofIntegers[T int16 | int32 | int64](values []T, c schema.Column) arrow.Arra
 
 // at returns the field of row i of those to write.
 func at[V any](f fieldOf, i int) *V {
-	if f.places != nil {
-		i = int(f.places[i])
-	}
 	return (*V)(unsafe.Add(f.first, uintptr(i)*f.stride))
 }
 
@@ -321,14 +333,8 @@ func gather[V fixedWidth | bool](f fieldOf, b *buffer) []V {
 		b.words = make([]uint64, need)
 	}
 	out := unsafe.Slice((*V)(unsafe.Pointer(unsafe.SliceData(b.words))), f.n)
-	if f.places == nil {
-		for i := range out {
-			out[i] = *(*V)(unsafe.Add(f.first, uintptr(i)*f.stride))
-		}
-		return out
-	}
-	for i, p := range f.places {
-		out[i] = *(*V)(unsafe.Add(f.first, uintptr(p)*f.stride))
+	for i := range out {
+		out[i] = *(*V)(unsafe.Add(f.first, uintptr(i)*f.stride))
 	}
 	return out
 }

@@ -76,27 +76,29 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 			c.SendNS = append(c.SendNS, path.SendNS)
 		}
 		if s.Detail == Observations {
-			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r[i].FirstLink, r[i].PathSendNS))
-			c.UpstreamBps, c.DownstreamBps = append(c.UpstreamBps, r[i].UpstreamBps),
-				append(c.DownstreamBps, r[i].DownstreamBps)
-			c.BetweenPS = append(c.BetweenPS, r[i].BetweenPS)
+			path := &s.input.paths[i]
+			c.ReturnNS = append(c.ReturnNS, s.returnNS(link, r[i].FirstLink, path.PathSendNS))
+			c.UpstreamBps = append(c.UpstreamBps, path.UpstreamBps)
+			c.DownstreamBps = append(c.DownstreamBps, path.DownstreamBps)
+			c.BetweenPS = append(c.BetweenPS, path.BetweenPS)
 		}
 	}
 	return s.decodeFeedback(from, to)
 }
 
 func (s *Simulator) pathOf(row int32) simkernel.Path {
-	r := s.input.rows
-	slowest := s.Network.Links[r[row].LinkID].BandwidthBps
-	for _, bps := range []int64{s.Network.Links[r[row].FirstLink].BandwidthBps, r[row].UpstreamBps,
-		r[row].DownstreamBps} {
+	r := &s.input.rows[row]
+	path := &s.input.paths[row]
+	slowest := s.Network.Links[r.LinkID].BandwidthBps
+	first := s.Network.Links[r.FirstLink].BandwidthBps
+	for _, bps := range []int64{first, path.UpstreamBps, path.DownstreamBps} {
 		if bps > 0 {
 			slowest = min(slowest, bps)
 		}
 	}
 	return simkernel.Path{
-		Hops: int(r[row].Hops), SlowestBps: slowest,
-		RoundTripNS: 2*r[row].PathDelayNS + r[row].PathSendNS, SendNS: r[row].PathSendNS,
+		Hops: int(r.Hops), SlowestBps: slowest,
+		RoundTripNS: 2*r.PathDelayNS + path.PathSendNS, SendNS: path.PathSendNS,
 	}
 }
 

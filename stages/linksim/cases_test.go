@@ -250,10 +250,10 @@ func TestSourcesOfACase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := func(first int32, delayNS int64) tables.Hop {
-		return tables.Hop{LocalHop: tables.LocalHop{FirstLink: first, DelayToLinkNS: delayNS}}
+	row := func(first int32, delayNS int64) tables.LocalHop {
+		return tables.LocalHop{FirstLink: first, DelayToLinkNS: delayNS}
 	}
-	s.input.rows = []tables.Hop{row(0, 5), row(2, 5), row(0, 9), row(2, 5), row(0, 5), row(0, 9)}
+	s.input.rows = []tables.LocalHop{row(0, 5), row(2, 5), row(0, 9), row(2, 5), row(0, 5), row(0, 9)}
 	for _, c := range []struct {
 		detail  Detail
 		sources []int32
@@ -296,13 +296,10 @@ func TestRestOfTheRoundTrip(t *testing.T) {
 			t.Errorf("link %d: %d ns of %d are left, want %d", c.link, got, c.sendNS, c.want)
 		}
 	}
-	h := tables.Hop{LocalHop: tables.LocalHop{FlowAtHop: tables.FlowAtHop{LinkID: 7, Hops: 3},
-		PathDelayNS: 100}, PathSendNS: 30}
+	s.input.rows = []tables.LocalHop{{FlowAtHop: tables.FlowAtHop{LinkID: 7, Hops: 3}, PathDelayNS: 100}}
 	for _, c := range []struct{ up, down, want int64 }{{0, 0, 1e10}, {5e9, 0, 5e9}, {0, 2e9, 2e9},
 		{3e10, 3e10, 1e10}} {
-		h.UpstreamBps = c.up
-		h.DownstreamBps = c.down
-		s.input.rows = []tables.Hop{h}
+		s.input.paths = []tables.HopPath{{PathSendNS: 30, UpstreamBps: c.up, DownstreamBps: c.down}}
 		got := s.pathOf(0)
 		if got != (simkernel.Path{Hops: 3, SlowestBps: c.want, RoundTripNS: 230, SendNS: 30}) {
 			t.Errorf("%+v: %+v", c, got)
@@ -446,10 +443,8 @@ func TestIdealWithoutAcks(t *testing.T) {
 		downstream int64
 		want       int64
 	}{{0, 0, 20_000 - 480}, {0, 1e10, 20_000 - 480}, {1, 0, 20_000}, {0, 5e9, 20_000}} {
-		h := tables.Hop{DownstreamBps: c.downstream}
-		h.Hop = c.hop
-		h.SizeBytes = 10_000
-		s.input.rows = []tables.Hop{h}
+		s.input.rows = []tables.LocalHop{{FlowAtHop: tables.FlowAtHop{Hop: c.hop, SizeBytes: 10_000}}}
+		s.input.paths = []tables.HopPath{{DownstreamBps: c.downstream}}
 		s.result.IdealNS = []int64{20_000}
 		got := s.idealNS(0, 0)
 		if got != c.want {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/tables"
@@ -11,62 +13,107 @@ import (
 
 // caseInput has the rows of table hops of the links in [lo, hi), and their feedback.
 type caseInput struct {
-	rows   []tables.Hop
-	order  []int32 // indexes of rows, by link; those of a link are in the order of flow_row
-	starts []int32 // by link - lo: the position of its first row in order; one extra at the end
+	rows   []tables.LocalHop
+	paths  []tables.HopPath // of rows; empty if the cases do not need them
+	runs   []linkRun        // of rows
+	order  []int32          // indexes of rows, by link; those of a link are in the order of flow_row
+	starts []int32          // by link - lo: the position of its first row in order; one extra at the end
 
 	feedback   columns.Arena // as encoded in the table
 	feedbackAt []int32       // by position in order: index into feedback, or -1; empty without feedback
 }
 
+// A linkRun is a number of consecutive rows of the same link. The rows of a file of table hops are in the
+// order of links, so they have few runs.
+type linkRun struct{ link, first, rows int32 }
+
 // maxGrownRows is the largest number of rows that memory is allocated for in advance.
 const maxGrownRows = 1 << 21
 
+// readsPaths reports whether the cases need table hops' columns about the rest of the path.
+func (s *Simulator) readsPaths() bool {
+	return s.Detail != Delays || s.Loads.Simultaneous || s.Params.NeedsPaths()
+}
+
 // readInput reads the rows of the wanted links in [lo, hi) and sorts them by link (a stable counting sort).
 func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32) bool) error {
+	wanted := func(id int32) bool { return id >= lo && id < hi && want(id) }
 	var expected int64
-	wanted := make([]bool, hi-lo)
 	for id := lo; id < hi; id++ {
-		wanted[id-lo] = want(id)
-		if wanted[id-lo] {
+		if wanted(id) {
 			expected += s.Loads.Links[id].Flows
 		}
 	}
 	in := &s.input
 	// The expected number comes from a table, which may be damaged.
 	in.rows = slices.Grow(in.rows[:0], int(min(expected, maxGrownRows)))
-	counts := make([]int32, hi-lo+1)
+	in.paths = in.paths[:0]
+	in.runs = in.runs[:0]
 	if expected > 0 {
-		add := func(r *tables.Hop) error {
-			if r.LinkID >= lo && r.LinkID < hi && wanted[r.LinkID-lo] {
-				counts[r.LinkID-lo]++
-				in.rows = append(in.rows, *r)
+		names := columns.Names[tables.LocalHop]()
+		if s.readsPaths() {
+			names = append(names, columns.Names[tables.HopPath]()...)
+		}
+		err := columns.ForEach(hops, func(rec arrow.Record) error {
+			first := len(in.rows)
+			in.rows = columns.Append(in.rows, rec)
+			if s.readsPaths() {
+				in.paths = columns.Append(in.paths, rec)
 			}
+			in.keep(first, wanted)
 			return nil
-		}
-		var err error
-		if s.Detail == Delays && !s.Loads.Simultaneous && !s.Params.NeedsPaths() {
-			err = columns.Each(hops, func(r *tables.LocalHop) error { return add(&tables.Hop{LocalHop: *r}) })
-		} else {
-			err = columns.Each(hops, add)
-		}
+		}, names...)
 		if err != nil {
 			return err
 		}
 	}
+	in.sortByLink(lo, hi)
+	return nil
+}
+
+// keep removes the rows of links that are not wanted, from row first on, and adds the runs of the others.
+func (in *caseInput) keep(first int, wanted func(int32) bool) {
+	kept := first
+	for from := first; from < len(in.rows); {
+		link := in.rows[from].LinkID
+		to := from + 1
+		for to < len(in.rows) && in.rows[to].LinkID == link {
+			to++
+		}
+		if wanted(link) {
+			in.runs = append(in.runs, linkRun{link, int32(kept), int32(to - from)})
+			if kept < from {
+				copy(in.rows[kept:], in.rows[from:to])
+				if len(in.paths) > 0 {
+					copy(in.paths[kept:], in.paths[from:to])
+				}
+			}
+			kept += to - from
+		}
+		from = to
+	}
+	in.rows = in.rows[:kept]
+	in.paths = in.paths[:min(kept, len(in.paths))]
+}
+
+func (in *caseInput) sortByLink(lo, hi int32) {
+	next := make([]int32, hi-lo) // by link - lo: the number of its rows, then the position of its next row
+	for _, r := range in.runs {
+		next[r.link-lo] += r.rows
+	}
 	in.starts = append(in.starts[:0], 0)
-	for i, n := range counts[:hi-lo] {
+	for i, n := range next {
+		next[i] = in.starts[i]
 		in.starts = append(in.starts, in.starts[i]+n)
 	}
-	next := counts
-	copy(next, in.starts)
 	in.order = columns.Resize(in.order, len(in.rows))
-	for i := range in.rows {
-		place := &next[in.rows[i].LinkID-lo]
-		in.order[*place] = int32(i)
-		*place++
+	for _, r := range in.runs {
+		at := &next[r.link-lo]
+		for row := range r.rows {
+			in.order[*at] = r.first + row
+			*at++
+		}
 	}
-	return nil
 }
 
 // readFeedback reads the feedback of the wanted links in [lo, hi). Rows of table hops that have no row in

@@ -318,7 +318,7 @@ func (s *Simulator) feedbackShare(rows []int32) float64 {
 	var sum, all float64
 	for _, i := range rows {
 		packets := s.Params.Packets(in[i].SizeBytes)
-		trip := float64(2*in[i].PathDelayNS + in[i].PathSendNS)
+		trip := float64(2*in[i].PathDelayNS + s.input.paths[i].PathSendNS)
 		for b := range layout.Blocks(packets) {
 			o := &s.result.Observed[at]
 			at++
@@ -348,7 +348,7 @@ func (s *Simulator) idealNS(k int, row int32) int64 {
 		return ideal
 	}
 	link := &s.Network.Links[r.LinkID]
-	slowest := min(link.BandwidthBps, cmp.Or(r.DownstreamBps, link.BandwidthBps))
+	slowest := min(link.BandwidthBps, cmp.Or(s.input.paths[row].DownstreamBps, link.BandwidthBps))
 	flow := route.LinkLoad{Bytes: r.SizeBytes, Packets: s.Params.Packets(r.SizeBytes)}
 	return ideal - int64(max(0, flow.BusyNS(s.links[r.LinkID].availableBps, &s.Params)-flow.BusyNS(slowest,
 		&s.Params)))

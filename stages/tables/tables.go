@@ -34,6 +34,11 @@ type LocalHop struct {
 // Hop is a row of table hops.
 type Hop struct {
 	LocalHop
+	HopPath
+}
+
+// HopPath has the columns of table hops about the path of a flow that only some link cases need.
+type HopPath struct {
 	PathSendNS    int64 `col:"path_send_ns"`
 	UpstreamBps   int64 `col:"upstream_bps"`
 	DownstreamBps int64 `col:"downstream_bps"`
