@@ -6,6 +6,7 @@ import (
 
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/linkcase"
 	"parsimon/stages/topology"
 )
 
@@ -26,22 +27,7 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 	r := s.input.rows
 	c := &s.c
 	b := &s.build
-	c.SourceBps = c.SourceBps[:0]
-	c.SourceDelayNS = c.SourceDelayNS[:0]
-	c.Source = c.Source[:0]
-	c.SizeBytes = c.SizeBytes[:0]
-	c.StartNS = c.StartNS[:0]
-	c.PathDelayNS = c.PathDelayNS[:0]
-	c.ReturnNS = c.ReturnNS[:0]
-	c.Feedback = c.Feedback[:0]
-	c.FlowKey = c.FlowKey[:0]
-	c.Hops = c.Hops[:0]
-	c.SlowestBps = c.SlowestBps[:0]
-	c.RoundTripNS = c.RoundTripNS[:0]
-	c.SendNS = c.SendNS[:0]
-	c.UpstreamBps = c.UpstreamBps[:0]
-	c.DownstreamBps = c.DownstreamBps[:0]
-	c.BetweenPS = c.BetweenPS[:0]
+	clearCase(c)
 	b.caseNo++
 	b.other = b.other[:0]
 	c.Record = s.Detail == Observations && !s.replays
@@ -84,6 +70,26 @@ func (s *Simulator) buildCase(link topology.Link, from, to int) error {
 		}
 	}
 	return s.decodeFeedback(from, to)
+}
+
+// clearCase removes the sources and flows of a case and keeps the memory.
+func clearCase(c *linkcase.Case) {
+	c.SourceBps = c.SourceBps[:0]
+	c.SourceDelayNS = c.SourceDelayNS[:0]
+	c.Source = c.Source[:0]
+	c.SizeBytes = c.SizeBytes[:0]
+	c.StartNS = c.StartNS[:0]
+	c.PathDelayNS = c.PathDelayNS[:0]
+	c.ReturnNS = c.ReturnNS[:0]
+	c.Feedback = c.Feedback[:0]
+	c.FlowKey = c.FlowKey[:0]
+	c.Hops = c.Hops[:0]
+	c.SlowestBps = c.SlowestBps[:0]
+	c.RoundTripNS = c.RoundTripNS[:0]
+	c.SendNS = c.SendNS[:0]
+	c.UpstreamBps = c.UpstreamBps[:0]
+	c.DownstreamBps = c.DownstreamBps[:0]
+	c.BetweenPS = c.BetweenPS[:0]
 }
 
 func (s *Simulator) pathOf(row int32) simkernel.Path {
