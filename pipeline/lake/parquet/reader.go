@@ -563,6 +563,13 @@ func (d *decoder) appendPage(b array.Builder, page parquet.Page, lo, hi int64) e
 			b.AppendValues(data.Double()[lo:hi], nil)
 			return nil
 		}
+	case *array.BooleanBuilder:
+		b.Reserve(int(hi - lo))
+		bits := data.Boolean()
+		for i := lo; i < hi; i++ {
+			b.UnsafeAppend(bits[i/8]>>(i%8)&1 == 1)
+		}
+		return nil
 	case *array.StringBuilder:
 		appendBytes(b.BinaryBuilder, page, lo, hi)
 		return nil
@@ -602,8 +609,15 @@ func appendBytes(b *array.BinaryBuilder, page parquet.Page, lo, hi int64) {
 	}
 	distinct := page.Dictionary().Page().Data()
 	items, ends := distinct.ByteArray()
-	for _, i := range data.Int32()[lo:hi] {
-		b.Append(items[ends[i]:ends[i+1]])
+	rows := data.Int32()[lo:hi]
+	size := 0
+	for _, i := range rows {
+		size += int(ends[i+1] - ends[i])
+	}
+	b.Reserve(len(rows))
+	b.ReserveData(size)
+	for _, i := range rows {
+		b.UnsafeAppend(items[ends[i]:ends[i+1]])
 	}
 }
 
