@@ -233,8 +233,8 @@ func (t *Table[T]) Write(out schema.Sink, rows []T) error {
 }
 
 // WriteOrdered writes the rows with the given indices, in that order. items has the byte strings of fields of
-// type Item; it is nil if the table has none. It copies the rows of a batch first, so that each is fetched from
-// memory once instead of once for each column.
+// type Item; it is nil if the table has none. WriteOrdered copies the rows of a batch first, so that each is
+// fetched from memory once instead of once for each column.
 func (t *Table[T]) WriteOrdered(out schema.Sink, rows []T, places []int32, items *Arena) error {
 	m := t.memory.Get().(*tableMemory[T])
 	defer t.memory.Put(m)
