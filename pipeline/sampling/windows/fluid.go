@@ -12,7 +12,6 @@ import (
 type carried struct {
 	workload.Row
 	remaining float64 // bytes
-	sent      float64 // bytes, in the current step
 	path      []int32 // link ids
 }
 
@@ -45,6 +44,8 @@ type fluid struct {
 	// link, because of the ACKs.
 	ackShare float64
 	active   []carried
+	busy     []int32   // the links of the active flows, and some that have none any more
+	sending  []int32   // indexes of the active flows that send in the current round
 	begun    []carried // added in the current step, in start order
 	// ended is called with each flow that ends, when now is the beginning of its last step; it may be nil.
 	ended func(c *carried)
@@ -54,18 +55,10 @@ type fluid struct {
 type fluidLink struct {
 	capacity, left float64 // bytes of payload in a step
 	flows          float64 // that share it
+	share          float64 // of each of them in the current round
 	used           float64 // bytes in step usedAt
 	usedAt         int64
-}
-
-// use counts bytes sent in a step.
-func (l *fluidLink) use(step int64, bytes float64) {
-	if l.usedAt != step {
-		l.used = 0
-		l.usedAt = step
-	}
-	l.used += bytes
-	l.left -= bytes
+	busy           bool // the link is in fluid.busy
 }
 
 // newFluid returns a fluid without flows. The capacity of a link is its share for payload. At switches it is
@@ -136,8 +129,13 @@ func (f *fluid) pace(ns, stepNS int64) {
 
 // count adds a number of flows, which may be negative, to the links of a path.
 func (f *fluid) count(path []int32, flows float64) {
-	for _, l := range path {
-		f.links[l].flows += flows
+	for _, id := range path {
+		l := &f.links[id]
+		l.flows += flows
+		if !l.busy {
+			l.busy = true
+			f.busy = append(f.busy, id)
+		}
 	}
 }
 
@@ -154,45 +152,76 @@ func (f *fluid) each(do func(*carried)) {
 //
 // Links first get their capacity, less the ACKs of the data that their reverse carried in the last step. In
 // each round a flow then sends an equal share of what its links have left, at most that of the most loaded
-// one.
+// one. What a link has left never grows in a step, so a flow that sends nothing in a round is done.
 func (f *fluid) step() {
-	before := f.steps
-	f.steps++
+	f.refill()
+	f.sending = f.sending[:0]
 	for i := range f.active {
-		for _, l := range f.active[i].path {
-			f.links[l].left = f.links[l].capacity
-			back := &f.links[topology.Reverse(l)]
-			if back.usedAt == before {
-				f.links[l].left -= f.ackShare * back.used
-			}
-		}
+		f.sending = append(f.sending, int32(i))
 	}
-	for range fluidRounds {
-		for i := range f.active {
-			c := &f.active[i]
-			c.sent = c.remaining
-			for _, l := range c.path {
-				c.sent = max(0, min(c.sent, f.links[l].left/f.links[l].flows))
-			}
+	for round := 0; round < fluidRounds && len(f.sending) > 0; round++ {
+		for _, l := range f.busy {
+			link := &f.links[l]
+			link.share = max(0, link.left/link.flows)
 		}
-		for i := range f.active {
+		sending := f.sending[:0]
+		for _, i := range f.sending {
 			c := &f.active[i]
-			c.remaining -= c.sent
+			bytes := c.remaining
 			for _, l := range c.path {
-				f.links[l].use(f.steps, c.sent)
+				bytes = min(bytes, f.links[l].share)
 			}
+			if bytes <= 0 {
+				continue
+			}
+			c.remaining -= bytes
+			for _, l := range c.path {
+				f.links[l].used += bytes
+				f.links[l].left -= bytes
+			}
+			sending = append(sending, i)
 		}
+		f.sending = sending
 	}
-	kept := f.active
-	f.active = kept[:0]
-	for _, c := range kept {
-		if c.remaining >= 1 {
-			f.active = append(f.active, c)
+	kept := 0
+	for i := range f.active {
+		c := &f.active[i]
+		if c.remaining < 1 {
+			f.count(c.path, -1)
+			if f.ended != nil {
+				f.ended(c)
+			}
 			continue
 		}
-		f.count(c.path, -1)
-		if f.ended != nil {
-			f.ended(&c)
+		if kept < i {
+			f.active[kept] = *c
 		}
+		kept++
+	}
+	f.active = f.active[:kept]
+}
+
+// refill begins a step: it sets what the links of the active flows have left.
+func (f *fluid) refill() {
+	before := f.steps
+	f.steps++
+	busy := f.busy[:0]
+	for _, id := range f.busy {
+		l := &f.links[id]
+		l.busy = l.flows > 0
+		if !l.busy {
+			continue
+		}
+		busy = append(busy, id)
+		l.left = l.capacity
+		back := &f.links[topology.Reverse(id)]
+		if back.usedAt == before {
+			l.left -= f.ackShare * back.used
+		}
+	}
+	f.busy = busy
+	for _, id := range busy {
+		f.links[id].used = 0
+		f.links[id].usedAt = f.steps
 	}
 }
