@@ -31,9 +31,10 @@ func costOf(by estimators.Name, w *step.WorkloadSize, cores int) Cost {
 	return withStart(by.Estimator().Cost(w, cores))
 }
 
-// withStart adds the start of the run to the cost of the steps.
+// withStart adds the start of the program and of the run to the cost of the steps.
 func withStart(c step.PredictedCost) Cost {
-	return Cost{CPUSeconds: startSeconds + c.CPUNS/1e9, Seconds: startSeconds + c.ElapsedNS/1e9}
+	const start = ProgramSeconds + runSeconds
+	return Cost{CPUSeconds: start + c.CPUNS/1e9, Seconds: start + c.ElapsedNS/1e9}
 }
 
 // sizeOf returns the size of an estimate of flows with these loads.
@@ -48,15 +49,17 @@ func (e *Estimation) sizeOf(loads *route.Loads) (step.WorkloadSize, error) {
 	for id, l := range loads.Links {
 		link := e.Network.Links[id]
 		w.Hops += l.Flows
-		w.LoadedHops += float64(float64(l.Flows) * loads.Load(link))
 		delayNS += float64(l.Flows) * float64(link.DelayNS)
 	}
-	traits := e.Spec.Params.Transport.Traits()
-	w.Demanding = !e.Spec.Switches.IsZero() || e.Spec.Classes != nil || traits.AckClocked
+	w.Limited = !e.Spec.Switches.IsZero() || e.Spec.Classes != nil
+	w.AckClocked = e.Spec.Params.Transport.Traits().AckClocked
+	w.Moving = e.Spec.Moves.Whole()
 	f := &fluid{params: &e.Spec.Params, accessBps: accessBps(e.Network), flowsOf: g.Flows}
 	f.roundTripNS = int64(2 * delayNS / float64(max(1, g.Flows)))
 	err = f.read(e)
-	if !g.Closed() { // otherwise flows wait for others and do not start together
+	if g.Closed() { // flows do not start together
+		w.Waiting = g.Flows
+	} else {
 		w.Active = f.meanActive()
 	}
 	w.Windows = f.windows(e.windowNS(loads), float64(2*w.PacketHops))

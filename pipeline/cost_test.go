@@ -11,7 +11,7 @@ import (
 // need.
 func TestSmallNetworkIsAffordable(t *testing.T) {
 	small := step.WorkloadSize{
-		Hosts: 256, Links: 700, Flows: 50_000, Hops: 200_000, PacketHops: 29_000_000, LoadedHops: 60_000,
+		Hosts: 256, Links: 700, Flows: 50_000, Hops: 200_000, PacketHops: 29_000_000,
 	}
 	if !affordable(&small) {
 		t.Error("a small network is not affordable")
@@ -22,7 +22,7 @@ func TestSmallNetworkIsAffordable(t *testing.T) {
 func TestMoreCoresTakeNoLonger(t *testing.T) {
 	for _, hosts := range []int{2, 16, 256, 10_000} {
 		w := step.WorkloadSize{
-			Hosts: hosts, Links: 3 * hosts, Flows: 1e5, Hops: 4e5, PacketHops: 1e9, LoadedHops: 1e5,
+			Hosts: hosts, Links: 3 * hosts, Flows: 1e5, Hops: 4e5, PacketHops: 1e9,
 		}
 		for _, by := range estimators.All() {
 			before := costOf(by, &w, 1)

@@ -45,8 +45,11 @@ type EstimatorCosts struct {
 	DiskBytes int64 `json:"disk_bytes"` // of the tables that are kept, with those that estimates share
 }
 
-// startSeconds is the processor time of a run of one packet (forecast.md).
-const startSeconds = 0.2
+// Together, these are the processor time of a run of one packet. The runs of a sweep share a program.
+const (
+	ProgramSeconds = 0.1
+	runSeconds     = 0.1
+)
 
 // ForecastOf predicts the costs of a scenario on o.Workers cores. It draws and routes the first mostFlows
 // flows, or all of a trace or of jobs, in the lake in directory dir. It removes them unless the lake had the

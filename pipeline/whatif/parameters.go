@@ -132,15 +132,19 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings,
 	var order []int
 	order, schedule.complete = p.order(ctx, plan, o)
 	p.AtOnce = schedule.atOnce
-	first, err := p.Runs[0].open(ctx, plan, o)
-	if err != nil {
-		return err
+	var ends [2]pipeline.Cost // where values grow, the others are in between
+	for k, i := range []int{0, len(p.Runs) - 1} {
+		e, err := p.Runs[i].open(ctx, plan, o)
+		if err != nil {
+			return err
+		}
+		ends[k], err = schedule.cost(ctx, e)
+		e.Close()
+		if err != nil {
+			return err
+		}
 	}
-	err = schedule.announce(ctx, first)
-	first.Close()
-	if err != nil {
-		return err
-	}
+	schedule.announce(ends[:]...)
 	err = schedule.each(ctx, "runs", func(ctx context.Context, i int, settings pipeline.Settings) error {
 		how := o
 		how.Settings = settings

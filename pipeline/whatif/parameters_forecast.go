@@ -99,8 +99,8 @@ func (r *ParameterRun) forecast(
 	for _, c := range f.Estimators {
 		truth := plan.Exact && c.Estimator == estimators.Exact.String()
 		if c.Estimator == run.Estimator || truth {
-			run.Seconds += c.Seconds
-			run.CPUSeconds += c.CPUSeconds
+			run.Seconds += c.Seconds - pipeline.ProgramSeconds
+			run.CPUSeconds += c.CPUSeconds - pipeline.ProgramSeconds
 			run.DiskBytes += c.DiskBytes - f.SharedBytes
 		}
 	}

@@ -48,16 +48,27 @@ func newSchedule(of pipeline.Settings, runs int, needBytes int64) *schedule {
 	}
 }
 
-// announce logs how long the sweep is expected to take if each estimate takes as long as the given one, and
-// how many estimates begin before the deadline. It runs the first stages of that one, up to and including
-// route.
-func (s *schedule) announce(ctx context.Context, like *pipeline.Estimation) error {
-	if s.runs == 0 {
-		return nil
+// cost predicts what an estimate takes in the sweep. It runs its first stages, up to and including route. If
+// the sweep has no estimates, it does nothing.
+func (s *schedule) cost(ctx context.Context, of *pipeline.Estimation) (c pipeline.Cost, err error) {
+	if s.runs > 0 {
+		c, err = of.Cost(ctx, max(1, s.of.Workers/s.atOnce))
+		c.Seconds -= pipeline.ProgramSeconds
+		c.CPUSeconds -= pipeline.ProgramSeconds
 	}
-	one, err := like.Cost(ctx, max(1, s.of.Workers/s.atOnce))
-	if err != nil {
-		return err
+	return c, err
+}
+
+// announce logs how long the sweep is expected to take if an estimate takes as long as the given ones on
+// average, and how many estimates begin before the deadline.
+func (s *schedule) announce(like ...pipeline.Cost) {
+	if s.runs == 0 {
+		return
+	}
+	one := pipeline.Cost{}
+	for _, c := range like {
+		one.Seconds += c.Seconds / float64(len(like))
+		one.CPUSeconds += c.CPUSeconds / float64(len(like))
 	}
 	line := s.of.Log.Info().Int("runs", s.runs).Int("at_once", s.atOnce)
 	if !s.deadline.IsZero() {
@@ -68,7 +79,6 @@ func (s *schedule) announce(ctx context.Context, like *pipeline.Estimation) erro
 	one.Seconds *= float64(rounds)
 	one.CPUSeconds *= float64(s.runs)
 	one.Announce(line)
-	return nil
 }
 
 // runsWithin returns how many estimates, of which each takes a number of seconds, begin within a budget.

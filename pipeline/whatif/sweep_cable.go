@@ -97,9 +97,11 @@ func (s *sweeper) estimateEach(ctx context.Context) error {
 	schedule := newSchedule(s.o.Settings, len(todo), needBytes)
 	schedule.deadline = s.deadline
 	s.AtOnce = schedule.atOnce
-	if err := schedule.announce(ctx, s.base); err != nil {
+	cost, err := schedule.cost(ctx, s.base)
+	if err != nil {
 		return err
 	}
+	schedule.announce(cost)
 	err = schedule.each(ctx, "cables", func(ctx context.Context, i int, o pipeline.Settings) (err error) {
 		n := todo[i]
 		s.Cables[n], err = s.one(ctx, s.cables[n], o)

@@ -2,18 +2,20 @@ package flow
 
 import "parsimon/stages/step"
 
-// Costs of two passes of link cases, measured on scenario small: processor time in ns, and bytes on disk.
+// Costs of two passes of link cases: processor time in ns, fitted to measured runs
+// (datasets/results/forecast-fit.md), and bytes on disk.
 const (
-	packetHopNS = 30
-	// For each flow and link with a load of 1, to observe the queues that a flow meets there.
-	loadedHopNS = 20_000
+	packetHopNS = 55
+	hopNS       = 500   // a link of the path of a flow, in all steps
+	crowdedNS   = 3_700 // the same for each doubling of the flows at a host, whose queues a flow observes
 	// For each flow and link of its path: 96,494 hops take 1.05 MB.
 	flowHopBytes = 11
 )
 
 // cost predicts the cost of an estimate in two passes.
 func cost(w *step.WorkloadSize, cores int) step.PredictedCost {
-	c := step.OfTasks(float64(w.PacketHops)*packetHopNS+w.LoadedHops*loadedHopNS, cores)
+	ns := float64(w.PacketHops)*packetHopNS + float64(w.Hops)*(hopNS+crowdedNS*w.Crowding())
+	c := step.OfTasks(ns, cores)
 	c.DiskBytes = w.Hops * flowHopBytes
 	return c
 }

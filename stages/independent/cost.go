@@ -2,17 +2,20 @@ package independent
 
 import "parsimon/stages/step"
 
-// Costs of an estimate, measured on scenario small: processor time in ns, and bytes on disk.
+// Costs of an estimate: processor time in ns, fitted to measured runs (datasets/results/forecast-fit.md), and
+// bytes on disk.
 const (
-	packetHopNS = 11
+	packetHopNS = 18
+	hopNS       = 1_200 // a link of the path of a flow, in all steps
+	crowdedNS   = 1_100 // the same for each doubling of the flows at a host
 	// For each flow and link of its path: 83,648 of them take 1.13 MB, which are mostly contributions of hops.
-	flowHopNS    = 1_150
 	flowHopBytes = 14
 )
 
 // cost predicts the cost of an estimate.
 func cost(w *step.WorkloadSize, cores int) step.PredictedCost {
-	c := step.OfTasks(float64(w.PacketHops)*packetHopNS+float64(w.Hops)*flowHopNS, cores)
+	ns := float64(w.PacketHops)*packetHopNS + float64(w.Hops)*(hopNS+crowdedNS*w.Crowding())
+	c := step.OfTasks(ns, cores)
 	c.DiskBytes = w.Hops * flowHopBytes
 	return c
 }

@@ -10,18 +10,26 @@ type WorkloadSize struct {
 	Flows      int64
 	Hops       int64   // of all flows: links of their paths
 	PacketHops int64   // packets × links of their paths
-	LoadedHops float64 // flows × the loads of the links of their paths
 	Windows    float64 // windows of the simulation of the whole network in which it has work
 	Active     float64 // flows in the network when a packet is sent, on average
-	Demanding  bool    // buffers, classes or TCP: ports and senders do more for a packet
+	Waiting    int64   // flows that may wait for others
+
+	// What ports and senders do more for a packet.
+	Limited    bool // buffers are limited, or ports have classes
+	AckClocked bool // TCP
+	Moving     bool // a flow has more than one path
+}
+
+// Crowding returns the doublings of the flows that a host has in the network, beyond one.
+func (w *WorkloadSize) Crowding() float64 {
+	return math.Log2(1 + w.Active/float64(max(1, w.Hosts)))
 }
 
 // Multiply makes the size that of a number of times as many flows.
 func (w *WorkloadSize) Multiply(times float64) {
-	for _, count := range []*int64{&w.Flows, &w.Hops, &w.PacketHops} {
+	for _, count := range []*int64{&w.Flows, &w.Hops, &w.PacketHops, &w.Waiting} {
 		*count = int64(times * float64(*count))
 	}
-	w.LoadedHops *= times
 	w.Windows *= times
 }
 

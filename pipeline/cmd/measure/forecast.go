@@ -40,7 +40,7 @@ func measureForecast(ctx context.Context, b *bench) {
 	b.printf("What `run --dry-run --cores 2` predicts for the estimator that the run chooses, and the run " +
 		"itself: cache off, two workers, one run each. Elapsed time is as predicted only if no other program " +
 		"uses the cores; processor time depends less on them. The error is that of the prediction: -50%% is " +
-		"half of what the run took.\n")
+		"half of what the run took. [forecast-fit.md](forecast-fit.md) has the fit of the constants.\n")
 	b.header("scenario", "hosts", "M packet-hops", "estimator", "processor, s: predicted", "taken", "error",
 		"elapsed, s: predicted", "taken")
 	errors := figures{}
