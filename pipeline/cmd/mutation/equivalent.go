@@ -177,7 +177,7 @@ var equivalents = []equivalent{
 	{"stages/ingest/connections/merge.go",
 		"logged := extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/4, byStart)", "4", "memory"},
 	{"stages/ingest/connections/merge.go",
-		"m.spans = extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/8, byFlow)", "8", "memory"},
+		"m.spans.Sorter = extsort.New(&c.Memory, c.TmpDir, c.MemoryBytes/8, byFlow)", "8", "memory"},
 	{"stages/ingest/connections/collector.go",
 		"c.records = extsort.New(&c.Memory, s.TmpDir, s.MemoryBytes/4, extsort.Order[storedRecord]{", "4",
 		"memory"},
