@@ -94,6 +94,7 @@ func (s *sweeper) estimateEach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	needBytes = max(needBytes, bytesPerSwept*int64(len(s.flows)))
 	schedule := newSchedule(s.o.Settings, len(todo), needBytes)
 	schedule.deadline = s.deadline
 	s.AtOnce = schedule.atOnce

@@ -20,6 +20,10 @@ type sweptFlow struct {
 	Slowdown float64 `col:"slowdown"`
 }
 
+// bytesPerSwept is the memory that a cable needs for each flow after its estimate: 40 bytes for the flow, 32
+// for the values of percentiles, and 160 for the comparison with the base (Comparison.compare).
+const bytesPerSwept = 232
+
 func (f *sweptFlow) fctMS() float64 { return float64(f.FCTNS) / 1e6 }
 
 // readSwept reads the flows of an estimate, in the order of their rows.
