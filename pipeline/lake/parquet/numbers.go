@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -17,7 +18,6 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"parsimon/schema"
-	"parsimon/schema/columns"
 )
 
 // Columns of numbers without nulls are most of what a lake has. This file decodes their pages into the memory
@@ -202,7 +202,7 @@ func (d *decoder) pages(in io.ReaderAt, chunk columnChunk, from, to int64) (
 	if first < 0 || first > from || begin < 0 || end < begin || end-begin > maxChunkBytes {
 		return 0, nil, false, nil
 	}
-	d.bytes = columns.Resize(d.bytes, int(end-begin))
+	d.bytes = slices.Grow(d.bytes[:0], int(end-begin))[:end-begin]
 	if _, err := in.ReadAt(d.bytes, begin); err != nil {
 		return 0, nil, false, err
 	}
