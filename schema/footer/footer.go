@@ -64,6 +64,13 @@ func Check(file io.ReaderAt, size int64) (rows int64, err error) {
 	return w.rows, err
 }
 
+// CheckIndex returns an error for a page index that declares more than it can contain. Page indexes are
+// structures outside of the footer, in the same protocol.
+func CheckIndex(index []byte) error {
+	w := walker{rest: index}
+	return w.structure(other, 0)
+}
+
 // read reads the footer.
 func read(file io.ReaderAt, size int64) ([]byte, error) {
 	if size < int64(len(magic))+tailBytes {
@@ -152,7 +159,7 @@ const rowsField = 3
 // structure skips the fields of a structure.
 func (w *walker) structure(s *shape, depth int) error {
 	if depth > maxDepth {
-		return fault("its footer is nested too deep")
+		return fault("it is nested too deep")
 	}
 	id := int16(0)
 	for {
@@ -197,7 +204,7 @@ func (w *walker) structure(s *shape, depth int) error {
 // value skips a value. A Boolean is a byte in a list, and part of the head of a field.
 func (w *walker) value(kind byte, listed bool, depth int) error {
 	if depth > maxDepth {
-		return fault("its footer is nested too deep")
+		return fault("it is nested too deep")
 	}
 	switch kind {
 	case typeTrue, typeFalse:
@@ -225,7 +232,7 @@ func (w *walker) value(kind byte, listed bool, depth int) error {
 	case typeStruct:
 		return w.structure(other, depth+1)
 	}
-	return fault("its footer has a value of unknown type %d", kind)
+	return fault("it has a value of unknown type %d", kind)
 }
 
 // list skips a list or set. For each structure at least of.leastBytes must remain, and for any other element
@@ -248,7 +255,7 @@ func (w *walker) list(of *shape, depth int) error {
 	}
 	most := uint64(len(w.rest) / max(1, least))
 	if n > most {
-		return fault("its footer declares a list of %d elements, and %d bytes are left", n, len(w.rest))
+		return fault("it declares a list of %d elements, and %d bytes are left", n, len(w.rest))
 	}
 	for range n {
 		before := len(w.rest)
@@ -261,7 +268,7 @@ func (w *walker) list(of *shape, depth int) error {
 			return err
 		}
 		if before-len(w.rest) < least {
-			return fault("its footer has an element of %d bytes, which lacks required fields", before-len(w.rest))
+			return fault("it has an element of %d bytes, which lacks required fields", before-len(w.rest))
 		}
 	}
 	return nil
@@ -278,7 +285,7 @@ func (w *walker) pairs(depth int) error {
 		return err
 	}
 	if n > uint64(len(w.rest)/2) {
-		return fault("its footer declares a map of %d pairs, and %d bytes are left", n, len(w.rest))
+		return fault("it declares a map of %d pairs, and %d bytes are left", n, len(w.rest))
 	}
 	for range n {
 		if err := w.value(kinds>>4, true, depth+1); err != nil {
@@ -293,7 +300,7 @@ func (w *walker) pairs(depth int) error {
 
 func (w *walker) byte() (byte, error) {
 	if len(w.rest) == 0 {
-		return 0, fault("its footer ends early")
+		return 0, fault("it ends early")
 	}
 	b := w.rest[0]
 	w.rest = w.rest[1:]
@@ -303,7 +310,7 @@ func (w *walker) byte() (byte, error) {
 func (w *walker) varint() (uint64, error) {
 	x, n := binary.Uvarint(w.rest)
 	if n <= 0 {
-		return 0, fault("its footer has a damaged number")
+		return 0, fault("it has a damaged number")
 	}
 	w.rest = w.rest[n:]
 	return x, nil
@@ -311,7 +318,7 @@ func (w *walker) varint() (uint64, error) {
 
 func (w *walker) skip(n uint64) error {
 	if n > uint64(len(w.rest)) {
-		return fault("its footer declares %d bytes, and %d are left", n, len(w.rest))
+		return fault("it declares %d bytes, and %d are left", n, len(w.rest))
 	}
 	w.rest = w.rest[n:]
 	return nil

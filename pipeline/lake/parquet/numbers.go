@@ -28,14 +28,16 @@ import (
 // parquet-go reads each page separately, decodes its header by reflection and the values into memory of its
 // own. The decoder takes only pages as a Writer writes them, and leaves other column chunks to parquet-go.
 
-// maxChunkBytes and maxPageRows limit the size of a column chunk, and of a page, that numbers reads.
+// maxChunkBytes and maxPageRows limit the size of a column chunk, and of a page, that numbers reads. They also
+// limit the length of a page index, and the rows of a row group.
 const maxChunkBytes, maxPageRows = 1 << 20, 1 << 17
 
 // A columnChunk is a column chunk of an open file.
 type columnChunk struct {
 	*parquet.FileColumnChunk
-	meta *format.ColumnMetaData
-	rows int64
+	meta       *format.ColumnMetaData
+	indexBytes int32 // length of the longer one of its page indexes
+	rows       int64
 }
 
 // hasNumbers reports whether numbers can read a column chunk: it has numbers without nulls, and no dictionary.
@@ -53,7 +55,7 @@ func (c columnChunk) hasNumbers(of schema.Column) bool {
 func (d *decoder) numbers(
 	in io.ReaderAt, chunk columnChunk, c schema.Column, from, to int64,
 ) (column arrow.Array, ok bool, err error) {
-	if !chunk.hasNumbers(c) || from >= to {
+	if !chunk.hasNumbers(c) || from >= to || to-from > maxPageRows {
 		return nil, false, nil
 	}
 	first, pages, ok, err := d.pages(in, chunk, from, to)
@@ -181,7 +183,7 @@ func (d *decoder) pages(in io.ReaderAt, chunk columnChunk, from, to int64) (
 	begin := chunk.meta.DataPageOffset
 	end := begin + chunk.meta.TotalCompressedSize
 	if from > 0 || to < chunk.rows {
-		index, err := chunk.OffsetIndexFrom(in)
+		index, err := chunk.offsetIndex(in)
 		if errors.Is(err, parquet.ErrMissingOffsetIndex) {
 			return 0, nil, false, nil
 		}

@@ -95,3 +95,14 @@ func TestDamagedNumbers(t *testing.T) {
 		t.Error("a page with fewer bytes than its numbers take is read")
 	}
 }
+
+// A row group that declares 2^40 rows is an error before memory for as many is allocated.
+func TestRowsThatNoGroupHas(t *testing.T) {
+	file, groups := rowGroupsOf(t, schema.SenderFCTs, 1000)
+	chunk := groups[0].chunk(parquet.LeafColumn{})
+	chunk.rows = 1 << 40
+	var d decoder
+	if _, err := d.read(file, chunk, schema.SenderFCTs.Columns[0], 0, chunk.rows); err == nil {
+		t.Error("read without an error")
+	}
+}

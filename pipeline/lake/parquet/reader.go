@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"os"
 	"slices"
@@ -73,7 +74,8 @@ type rowGroup struct {
 
 func (g rowGroup) chunk(leaf parquet.LeafColumn) columnChunk {
 	chunk := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk)
-	return columnChunk{chunk, &g.meta.Columns[leaf.ColumnIndex].MetaData, g.NumRows()}
+	meta := &g.meta.Columns[leaf.ColumnIndex]
+	return columnChunk{chunk, &meta.MetaData, max(meta.ColumnIndexLength, meta.OffsetIndexLength), g.NumRows()}
 }
 
 // NewReader streams Parquet files of one table, one after the other. If f is nil, the footer of each file is
@@ -198,16 +200,25 @@ func (r *Reader) rowsInRange(g rowGroup) (from, to int64, keys arrow.Array, err 
 }
 
 // pagesInRange returns the rows of the pages of a row group that can have selected rows, by the bounds of the
-// pages. If the bounds are not known, it returns all rows.
+// pages. If the bounds are not known, or do not ascend, it returns all rows.
 func (r *Reader) pagesInRange(g rowGroup) (first, end int64) {
 	leaf, _ := r.leaf(r.key())
 	chunk := g.chunk(leaf)
-	bounds, boundsErr := chunk.ColumnIndexFrom(r.file)
-	places, placesErr := chunk.OffsetIndexFrom(r.file)
+	bounds, boundsErr := chunk.columnIndex(r.file)
+	places, placesErr := chunk.offsetIndex(r.file)
 	if boundsErr != nil || placesErr != nil || r.key().Nullable || bounds.NumPages() != places.NumPages() {
 		return 0, g.NumRows()
 	}
 	n := places.NumPages()
+	last := int64(math.MinInt64)
+	for i := range n {
+		least := number(bounds.MinValue(i))
+		greatest := number(bounds.MaxValue(i))
+		if least < last || greatest < least {
+			return 0, g.NumRows()
+		}
+		last = greatest
+	}
 	page := sort.Search(n, func(i int) bool { return number(bounds.MaxValue(i)) >= r.keep.Lo })
 	next := sort.Search(n, func(i int) bool { return number(bounds.MinValue(i)) >= r.keep.Hi })
 	row := func(page int) int64 {
@@ -463,7 +474,7 @@ func (d *decoder) read(
 	return d.readValues(in, chunk, c, from, to)
 }
 
-// readValues is read by means of parquet-go. It reads columns of all types.
+// readValues is like read, but always uses parquet-go. It reads columns of all types.
 func (d *decoder) readValues(
 	in io.ReaderAt, chunk columnChunk, c schema.Column, from, to int64,
 ) (arrow.Array, error) {
@@ -475,7 +486,7 @@ func (d *decoder) readValues(
 	first := int64(0)                    // number of the page's first row
 	if from > 0 {
 		var err error
-		if first, err = pageOf(chunk.FileColumnChunk, in, from); err == nil {
+		if first, err = pageOf(chunk, in, from); err == nil {
 			err = pages.SeekToRow(first)
 		}
 		if err != nil {
@@ -513,8 +524,8 @@ func (d *decoder) readValues(
 }
 
 // pageOf returns the first row of the page that contains a row. If the file has no page index, it returns 0.
-func pageOf(chunk *parquet.FileColumnChunk, in io.ReaderAt, row int64) (int64, error) {
-	index, err := chunk.OffsetIndexFrom(in)
+func pageOf(chunk columnChunk, in io.ReaderAt, row int64) (int64, error) {
+	index, err := chunk.offsetIndex(in)
 	if errors.Is(err, parquet.ErrMissingOffsetIndex) {
 		return 0, nil
 	}

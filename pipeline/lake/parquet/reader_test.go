@@ -1,16 +1,22 @@
 package parquet
 
 import (
+	"errors"
+	"io"
+	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/parquet-go/parquet-go"
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
+	"parsimon/schema/footer"
 )
 
 // A range of the column that a file is sorted by returns exactly its rows, in every column, regardless of
@@ -71,13 +77,65 @@ func TestRangesOfSortedFiles(t *testing.T) {
 	}
 }
 
-// A file whose rows are not in the sort order of its table is rejected, not read in part.
+// A file whose rows are not in the sort order of its table is rejected, not read in part, even if the rows of
+// each page are in order.
 func TestUnsortedFile(t *testing.T) {
-	random := fixture.Batch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 1000)
-	path := filepath.Join(t.TempDir(), "f.parquet")
-	writeFile(t, path, schema.SenderFCTs, random)
-	if _, err := openTable(schema.SenderFCTs, []string{path},
-		&Range{Column: "flow_row", Lo: 0, Hi: 10}).Next(); err == nil {
-		t.Error("read without an error")
+	random := fixture.Batch(schema.SenderFCTs, rand.New(rand.NewPCG(7, 8)), 4*pageRows)
+	firsts := []int64{0, 3 * pageRows, pageRows, 5 * pageRows} // keys of the pages
+	keys := array.NewInt64Builder(memory.DefaultAllocator)
+	for row := range int64(4 * pageRows) {
+		keys.Append(firsts[row/pageRows] + row%pageRows)
+	}
+	columns := append([]arrow.Array{keys.NewArray()}, random.Columns()[1:]...)
+	swapped := array.NewRecord(random.Schema(), columns, random.NumRows())
+	for name, rec := range map[string]arrow.Record{"random": random, "swapped pages": swapped} {
+		path := filepath.Join(t.TempDir(), "f.parquet")
+		writeFile(t, path, schema.SenderFCTs, rec)
+		if _, err := openTable(schema.SenderFCTs, []string{path},
+			&Range{Column: "flow_row", Lo: 3 * pageRows, Hi: 3*pageRows + 10}).Next(); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("%s: read without an error", name)
+		}
+	}
+}
+
+// A page index that declares more than it can contain is an error. parquet-go would allocate 50 GB for it.
+func TestDamagedPageIndex(t *testing.T) {
+	for _, index := range []string{"column", "offset"} {
+		file, groups := rowGroupsOf(t, schema.SenderFCTs, 1000)
+		chunk := groups[0].chunk(parquet.LeafColumn{})
+		read := func() (err error) {
+			if index == "column" {
+				_, err = chunk.columnIndex(file)
+			} else {
+				_, err = chunk.offsetIndex(file)
+			}
+			return err
+		}
+		longest := chunk.indexBytes
+		chunk.indexBytes = math.MaxInt32
+		if err := read(); err == nil {
+			t.Errorf("%s: an index of 2 GB is read", index)
+		}
+		chunk.indexBytes = longest
+		at := groups[0].meta.Columns[0].OffsetIndexOffset
+		list := byte(0x19) // field 1
+		if index == "column" {
+			at = groups[0].meta.Columns[0].ColumnIndexOffset
+			list = 0x29
+		}
+		damaged, err := os.OpenFile(file.Name(), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := damaged.WriteAt(append([]byte{list, 0xf8}, "\xff\xff\xff\xff\x07"...), at); err != nil {
+			t.Fatal(err)
+		}
+		if err := damaged.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var fault *footer.Error
+		if err := read(); !errors.As(err, &fault) {
+			t.Errorf("%s: an index with a list of 2^31-1 elements: %v", index, err)
+		}
 	}
 }
