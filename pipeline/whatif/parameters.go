@@ -132,19 +132,24 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings,
 	var order []int
 	order, schedule.complete = p.order(ctx, plan, o)
 	p.AtOnce = schedule.atOnce
-	var ends [2]pipeline.Cost // where values grow, the others are in between
-	for k, i := range []int{0, len(p.Runs) - 1} {
-		e, err := p.Runs[i].open(ctx, plan, o)
+	ends := p.Runs[:1]
+	if deadline.IsZero() && len(p.Runs) > 1 { // a budget may be over before the last run, which may be the largest
+		ends = []ParameterRun{p.Runs[0], p.Runs[len(p.Runs)-1]} // where values grow, the others are in between
+	}
+	var costs []pipeline.Cost
+	for i := range ends {
+		e, err := ends[i].open(ctx, plan, o)
 		if err != nil {
 			return err
 		}
-		ends[k], err = schedule.cost(ctx, e)
+		cost, err := schedule.cost(ctx, e)
 		e.Close()
 		if err != nil {
 			return err
 		}
+		costs = append(costs, cost)
 	}
-	schedule.announce(ends[:]...)
+	schedule.announce(costs...)
 	err = schedule.each(ctx, "runs", func(ctx context.Context, i int, settings pipeline.Settings) error {
 		how := o
 		how.Settings = settings

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/engine"
@@ -220,6 +221,21 @@ func TestScheduleStopsAtAnError(t *testing.T) {
 	}
 }
 
+// The estimates of a sweep share the memory that the flows of the base leave, so that all keep to the limit.
+func TestMemoryBesideTheBase(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][3]int64{ // limit, kept, want
+		{1000, 0, 1000}, {1000, 400, 600}, {1000, 5000, 500}, {1, 5000, 1}, {0, 40, pipeline.DefaultMemory - 40},
+	} {
+		if got := memoryBeside(c[0], c[1]); got != c[2] {
+			t.Errorf("limit %d, kept %d: %d", c[0], c[1], got)
+		}
+	}
+	if got := unsafe.Sizeof(sweptFlow{}); got != sweptFlowBytes {
+		t.Errorf("a flow of the base has %d bytes", got)
+	}
+}
+
 // After the budget of a sweep, the runs that have begun end, and no others begin.
 func TestScheduleEndsWithTheBudget(t *testing.T) {
 	t.Parallel()
@@ -286,6 +302,10 @@ func TestParametersEndWithTheBudget(t *testing.T) {
 		!strings.Contains(err.Error(), "--budget 1ns is over before the first combination began; repeat") {
 		t.Errorf("no time: %v", err)
 	}
+	begun, err := estimates.Open(t, o.Lake).Scenarios()
+	if err != nil || len(begun) != 1 {
+		t.Errorf("scenarios of which the forecast was made: %v, %v", begun, err)
+	}
 	var p *Parameters
 	none := &budgetError{}
 	for err := error(none); errors.As(err, &none); { // on a busy machine, the first run begins late
@@ -297,7 +317,7 @@ func TestParametersEndWithTheBudget(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	err := p.Text().Write(&text, "text")
+	err = p.Text().Write(&text, "text")
 	if err != nil || len(p.Runs) != 1 || p.Left != 1 || p.Runs[0].Settings["load.max"] != "5%" ||
 		!strings.Contains(text.String(), "stopped by --budget: 1 of 2 runs are complete, 1 remain; repeat") {
 		t.Errorf("%+v, %v\n%s", p, err, text.String())
