@@ -133,7 +133,8 @@ func (p *Parameters) runAll(ctx context.Context, plan ParameterPlan, o Settings,
 	order, schedule.complete = p.order(ctx, plan, o)
 	p.AtOnce = schedule.atOnce
 	ends := p.Runs[:1]
-	if deadline.IsZero() && len(p.Runs) > 1 { // a budget may be over before the last run, which may be the largest
+	// A budget may be over before the last combination, which may be the largest.
+	if deadline.IsZero() && len(p.Runs) > 1 {
 		ends = []ParameterRun{p.Runs[0], p.Runs[len(p.Runs)-1]} // where values grow, the others are in between
 	}
 	var costs []pipeline.Cost

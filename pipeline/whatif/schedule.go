@@ -48,6 +48,15 @@ func newSchedule(of pipeline.Settings, runs int, needBytes int64) *schedule {
 	}
 }
 
+// memoryBeside returns what is left of a memory limit beside the bytes that the sweep itself keeps, but at
+// least half of it. A limit of 0 is the default.
+func memoryBeside(limit, kept int64) int64 {
+	if limit <= 0 {
+		limit = pipeline.DefaultMemory
+	}
+	return limit - min(kept, limit/2)
+}
+
 // cost predicts what an estimate takes in the sweep. It runs its first stages, up to and including route. If
 // the sweep has no estimates, it does nothing.
 func (s *schedule) cost(ctx context.Context, of *pipeline.Estimation) (c pipeline.Cost, err error) {

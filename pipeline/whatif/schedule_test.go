@@ -227,12 +227,13 @@ func TestMemoryBesideTheBase(t *testing.T) {
 	for _, c := range [][3]int64{ // limit, kept, want
 		{1000, 0, 1000}, {1000, 400, 600}, {1000, 5000, 500}, {1, 5000, 1}, {0, 40, pipeline.DefaultMemory - 40},
 	} {
-		if got := memoryBeside(c[0], c[1]); got != c[2] {
+		got := memoryBeside(c[0], c[1])
+		if got != c[2] {
 			t.Errorf("limit %d, kept %d: %d", c[0], c[1], got)
 		}
 	}
-	if got := unsafe.Sizeof(sweptFlow{}); got != sweptFlowBytes {
-		t.Errorf("a flow of the base has %d bytes", got)
+	if unsafe.Sizeof(sweptFlow{}) != sweptFlowBytes {
+		t.Errorf("a flow of the base has %d bytes", unsafe.Sizeof(sweptFlow{}))
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *sweeper) check(ctx context.Context) error {
 	return err
 }
 
-// openBase finds what all cables need of the base, which is estimated.
+// openBase finds the records of the cables. The base must be estimated.
 func (s *sweeper) openBase() (err error) {
 	run := s.base
 	s.o.Variant = run.Variant()
@@ -61,12 +61,15 @@ func (s *sweeper) openBase() (err error) {
 	if s.Plan.Each != "" {
 		s.dir += "/" + strings.ReplaceAll(s.Plan.Each, " ", "-")
 	}
-	s.flows, err = readSwept(run)
+	_, err = run.Records(schema.Slowdowns)
 	return err
 }
 
-// readBase reads the percentiles of the base.
-func (s *sweeper) readBase() error {
+// readBase reads the flows of the base and their percentiles.
+func (s *sweeper) readBase() (err error) {
+	if s.flows, err = readSwept(s.base, 0); err != nil {
+		return err
+	}
 	s.before = servicePercentiles(s.flows)
 	if _, ok := s.before[s.Plan.Service]; !ok {
 		return s.unknownService()
@@ -95,7 +98,9 @@ func (s *sweeper) estimateEach(ctx context.Context) error {
 		return err
 	}
 	needBytes = max(needBytes, bytesPerSwept*int64(len(s.flows)))
-	schedule := newSchedule(s.o.Settings, len(todo), needBytes)
+	o := s.o.Settings
+	o.MemoryBytes = memoryBeside(o.MemoryBytes, sweptFlowBytes*int64(len(s.flows)))
+	schedule := newSchedule(o, len(todo), needBytes)
 	schedule.deadline = s.deadline
 	s.AtOnce = schedule.atOnce
 	cost, err := schedule.cost(ctx, s.base)
@@ -165,7 +170,7 @@ func (s *sweeper) one(ctx context.Context, c [2]int32, o pipeline.Settings) (swe
 
 // read reads the results of the estimate of a cable.
 func (s *sweeper) read(run *pipeline.Estimation, swept *SweptCable) error {
-	flows, err := readSwept(run)
+	flows, err := readSwept(run, len(s.flows))
 	if err != nil {
 		return err
 	}

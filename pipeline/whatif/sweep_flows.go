@@ -20,18 +20,23 @@ type sweptFlow struct {
 	Slowdown float64 `col:"slowdown"`
 }
 
-// bytesPerSwept is the memory that a cable needs for each flow after its estimate: 40 bytes for the flow, 32
-// for the values of percentiles, and 160 for the comparison with the base (Comparison.compare).
-const bytesPerSwept = 232
+// bytesPerSwept is the memory that a cable needs for each flow after its estimate: a sweptFlow, 32 bytes for
+// the values of percentiles, and 160 for the comparison with the base (Comparison.compare).
+const bytesPerSwept = sweptFlowBytes + 32 + 160
+
+// sweptFlowBytes is the size of a sweptFlow. The flows of the base are in memory during the whole sweep.
+const sweptFlowBytes = 40
 
 func (f *sweptFlow) fctMS() float64 { return float64(f.FCTNS) / 1e6 }
 
-// readSwept reads the flows of an estimate, in the order of their rows.
-func readSwept(of *pipeline.Estimation) (all []sweptFlow, err error) {
+// readSwept reads the flows of an estimate, in the order of their rows. expected is their number, 0 if it is
+// not known.
+func readSwept(of *pipeline.Estimation, expected int) ([]sweptFlow, error) {
 	in, err := of.Read(schema.Slowdowns)
 	if err != nil {
 		return nil, err
 	}
+	all := make([]sweptFlow, 0, expected)
 	services := map[string]string{}
 	err = columns.Each(in, func(f *sweptFlow) error {
 		service, known := services[f.Service]

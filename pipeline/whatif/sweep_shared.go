@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"context"
+	"sync"
 
 	"parsimon/pipeline"
 	"parsimon/pipeline/lake"
@@ -15,6 +16,9 @@ type CableRunner struct {
 	model *pipeline.Model
 	plan  SweepPlan
 	o     Settings
+
+	mu    sync.Mutex
+	flows []sweptFlow // of the base, for all cables; nil before the first needs them
 }
 
 // NewCableRunner checks a sweep of a scenario whose flows are in the lake. The variant must not be automatic.
@@ -24,7 +28,7 @@ func NewCableRunner(ctx context.Context, base string, plan SweepPlan, o Settings
 	if err != nil {
 		return nil, err
 	}
-	r := &CableRunner{model, plan, o}
+	r := &CableRunner{model: model, plan: plan, o: o}
 	s, err := newSweeper(r.base(), nil, plan, o)
 	if err != nil {
 		return nil, err
@@ -55,6 +59,9 @@ func (r *CableRunner) Do(ctx context.Context, n int) error {
 		if s.recorded(s.cables[n], new(SweptCable)) {
 			return nil
 		}
+		if s.flows, err = r.readBase(s.base); err != nil {
+			return err
+		}
 		_, err = s.one(ctx, s.cables[n], r.o.Settings)
 		return err
 	})
@@ -63,6 +70,20 @@ func (r *CableRunner) Do(ctx context.Context, n int) error {
 // base returns the estimate of the scenario. The runner only reads it.
 func (r *CableRunner) base() *pipeline.Estimation {
 	return pipeline.ReadOnly(r.model, r.o.Variant, r.o.Settings)
+}
+
+// readBase returns the flows of the scenario. It reads them once.
+func (r *CableRunner) readBase(base *pipeline.Estimation) ([]sweptFlow, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flows != nil {
+		return r.flows, nil
+	}
+	flows, err := readSwept(base, 0)
+	if err == nil {
+		r.flows = flows
+	}
+	return flows, err
 }
 
 // with calls do with a sweep that shares the lock of the scenario with the other runners.

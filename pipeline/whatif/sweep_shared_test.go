@@ -53,6 +53,10 @@ func TestAttemptsAtOneCable(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	again := cableRunner(t, base, plan, o)
+	if err := again.Do(ctx, 0); err != nil || again.flows != nil || runners[0].flows == nil {
+		t.Errorf("a cable that is estimated already needs no flows of the base: %v", err)
+	}
 	if todo, err := runners[1].Todo(ctx); err != nil || len(todo) != 0 {
 		t.Errorf("to do: %v, %v", todo, err)
 	}
