@@ -50,6 +50,8 @@ func (in *duck) closeDuckDB() (err error) {
 // scansRead makes scans of Parquet files read all rows before they are filtered. If a filter in a scan omits
 // rows, DuckDB 1.4 skips values of a column. It ends with an internal error ("dereference unique_ptr that is
 // NULL") if it has not decoded a page of the column's dictionary yet (github.com/duckdb/duckdb/issues/17928).
+// Without filter_pushdown, an inner join compares each row of one side with each row of the other, so steps
+// join with LEFT, SEMI or ANTI.
 const scansRead = "\nSET disabled_optimizers = 'filter_pushdown,join_filter_pushdown';"
 
 // exec runs a statement. It returns the first line of an error, or the error of the context.
