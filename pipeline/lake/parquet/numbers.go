@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/format"
@@ -80,7 +81,7 @@ func (d *decoder) numbers(
 		if lo >= hi {
 			continue
 		}
-		if page, err = d.uncompressed(chunk.meta.Codec, h, page); err != nil {
+		if page, err = d.decompressed(chunk.meta.Codec, h, page); err != nil {
 			return nil, false, err
 		}
 		place := out.Bytes()[at*width:][:int(hi-lo)*width]
@@ -94,17 +95,26 @@ func (d *decoder) numbers(
 	return array.MakeFromData(data), true, nil
 }
 
-// uncompressed checks the checksum of a page, and decompresses the page.
-func (d *decoder) uncompressed(codec format.CompressionCodec, h pageHeader, page []byte) ([]byte, error) {
+// pageZstd decompresses pages. It fails for a page that is longer than its place.
+var pageZstd, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
+
+// zstdSlack is the memory beyond a page with which the decoder is fastest.
+const zstdSlack = 32
+
+// decompressed checks the checksum of a page, and decompresses the page.
+func (d *decoder) decompressed(codec format.CompressionCodec, h pageHeader, page []byte) ([]byte, error) {
 	if h.crc != 0 && h.crc != crc32.ChecksumIEEE(page) {
 		return nil, errors.New("the checksum of a page is wrong")
 	}
 	if codec == format.Uncompressed || !h.isCompressed {
 		return page, nil
 	}
-	var err error
-	d.page, err = zstdFast.Decode(d.page, page)
-	return d.page, err
+	d.page = slices.Grow(d.page[:0], int(h.uncompressed+zstdSlack))
+	page, err := pageZstd.DecodeAll(page, d.page[:0:h.uncompressed+zstdSlack])
+	if err == nil && int64(len(page)) != h.uncompressed {
+		err = fmt.Errorf("a page of %d bytes has %d", h.uncompressed, len(page))
+	}
+	return page, err
 }
 
 // decode decodes rows of a page, from row lo on, until they fill the memory of a column. ok is false if
@@ -214,7 +224,8 @@ func (d *decoder) pages(in io.ReaderAt, chunk columnChunk, from, to int64) (
 // A pageHeader is the header of a data page without nulls (format.PageHeader).
 type pageHeader struct {
 	length       int64 // of the header itself, in bytes
-	compressed   int64 // length of the page, in bytes
+	uncompressed int64 // length of the page in memory, in bytes
+	compressed   int64 // length of the page in the file, in bytes
 	crc          uint32
 	rows         int64
 	encoding     format.Encoding
@@ -236,13 +247,15 @@ func readPageHeader(pages []byte) (h pageHeader, ok bool) {
 	in.read(&page, func() { in.read(&data, func() { in.read(&statistics, nil) }) })
 	h = pageHeader{
 		length:       int64(len(pages) - len(in.rest)),
+		uncompressed: page[2],
 		compressed:   page[3],
 		crc:          uint32(page[4]),
 		rows:         data[3],
 		encoding:     format.Encoding(data[4]),
 		isCompressed: data[7] != 0,
 	}
-	ok = !in.failed && format.PageType(page[1]) == format.DataPageV2 && page[2] >= 0 && page[2] <= maxChunkBytes &&
+	ok = !in.failed && format.PageType(page[1]) == format.DataPageV2 &&
+		h.uncompressed >= 0 && h.uncompressed <= maxChunkBytes &&
 		h.compressed >= 0 && h.compressed <= int64(len(in.rest)) &&
 		h.rows > 0 && h.rows <= maxPageRows && data[1] == h.rows && data[2] == 0 && data[5]|data[6] == 0
 	return h, ok

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
@@ -87,8 +88,18 @@ func TestDamagedNumbers(t *testing.T) {
 	if _, err := d.decode(arrow.INT64, make([]byte, 8*h.rows), h, values, 0); err == nil {
 		t.Error("a page with more values than rows is read")
 	}
-	if _, err := d.uncompressed(chunk.meta.Codec, h, values[1:]); err == nil {
+	if _, err := d.decompressed(chunk.meta.Codec, h, values[1:]); err == nil {
 		t.Error("a page with another checksum is read")
+	}
+	if zeros, err := zstdFast.Encode(nil, make([]byte, 1<<20)); err != nil {
+		t.Error(err)
+	} else {
+		h := pageHeader{isCompressed: true}
+		for _, h.uncompressed = range []int64{1<<20 - 1, 1000, 1<<20 + 1} {
+			if _, err := d.decompressed(format.Zstd, h, zeros); err == nil || cap(d.page) > 2<<20 {
+				t.Errorf("a page of 1 MB is read, and its header declares %d bytes", h.uncompressed)
+			}
+		}
 	}
 	h.encoding = 0
 	if _, err := d.decode(arrow.INT64, make([]byte, 8*h.rows), h, values, 0); err == nil {

@@ -453,6 +453,9 @@ func (c *Footers) of(path string, f *os.File) (*parquet.File, error) {
 	return file, nil
 }
 
+// maxColumnBytes is the maximum size of the byte strings of a row group. Arrow's limit is 2^31 bytes.
+const maxColumnBytes = 1 << 30
+
 // A decoder reads column chunks into Arrow columns. It reuses its memory for the next chunk.
 type decoder struct {
 	bytes  []byte // of the pages
@@ -582,11 +585,9 @@ func (d *decoder) appendPage(b array.Builder, page parquet.Page, lo, hi int64) e
 		}
 		return nil
 	case *array.StringBuilder:
-		appendBytes(b.BinaryBuilder, page, lo, hi)
-		return nil
+		return appendBytes(b.BinaryBuilder, page, lo, hi)
 	case *array.BinaryBuilder:
-		appendBytes(b, page, lo, hi)
-		return nil
+		return appendBytes(b, page, lo, hi)
 	}
 	return d.appendValues(b, page.Slice(lo, hi))
 }
@@ -608,15 +609,18 @@ func (d *decoder) int32sOf(page parquet.Page, lo, hi int64) []int32 {
 }
 
 // appendBytes appends byte strings of a page without nulls.
-func appendBytes(b *array.BinaryBuilder, page parquet.Page, lo, hi int64) {
+func appendBytes(b *array.BinaryBuilder, page parquet.Page, lo, hi int64) error {
 	data := page.Data()
 	if page.Dictionary() == nil {
 		items, ends := data.ByteArray()
+		if err := checkSize(b, int(ends[hi]-ends[lo])); err != nil {
+			return err
+		}
 		b.ReserveData(int(ends[hi] - ends[lo]))
 		for i := lo; i < hi; i++ {
 			b.Append(items[ends[i]:ends[i+1]])
 		}
-		return
+		return nil
 	}
 	distinct := page.Dictionary().Page().Data()
 	items, ends := distinct.ByteArray()
@@ -625,11 +629,24 @@ func appendBytes(b *array.BinaryBuilder, page parquet.Page, lo, hi int64) {
 	for _, i := range rows {
 		size += int(ends[i+1] - ends[i])
 	}
+	if err := checkSize(b, size); err != nil {
+		return err
+	}
 	b.Reserve(len(rows))
 	b.ReserveData(size)
 	for _, i := range rows {
 		b.UnsafeAppend(items[ends[i]:ends[i+1]])
 	}
+	return nil
+}
+
+// checkSize returns an error if a column has no place for more bytes. A few bytes of a file can repeat a long
+// byte string many times.
+func checkSize(b *array.BinaryBuilder, more int) error {
+	if size := b.DataLen() + more; size > maxColumnBytes {
+		return fmt.Errorf("a row group has at least %d bytes, more than %d", size, maxColumnBytes)
+	}
+	return nil
 }
 
 // appendValues appends all rows of a page one by one.
@@ -680,8 +697,11 @@ func appendValue(b array.Builder, v parquet.Value) error {
 	case *array.BooleanBuilder:
 		b.Append(v.Boolean())
 	case *array.StringBuilder:
-		b.BinaryBuilder.Append(v.ByteArray())
+		return appendValue(b.BinaryBuilder, v)
 	case *array.BinaryBuilder:
+		if err := checkSize(b, len(v.ByteArray())); err != nil {
+			return err
+		}
 		b.Append(v.ByteArray())
 	default:
 		return fmt.Errorf("cannot read Arrow type %s", b.Type())

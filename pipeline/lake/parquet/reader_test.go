@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding"
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
@@ -137,5 +138,23 @@ func TestDamagedPageIndex(t *testing.T) {
 		if err := read(); !errors.As(err, &fault) {
 			t.Errorf("%s: an index with a list of 2^31-1 elements: %v", index, err)
 		}
+	}
+}
+
+// A few bytes of a file can repeat a long byte string many times. Columns that they make too long are errors:
+// the offsets of Arrow have 31 bits.
+func TestRepeatedBytes(t *testing.T) {
+	dictionary := parquet.ByteArrayType.NewDictionary(0, 1, encoding.ByteArrayValues(make([]byte, 1<<20),
+		[]uint32{0, 1 << 20}))
+	page := dictionary.Type().NewPage(0, 1100, encoding.Int32Values(make([]int32, 1100)))
+	b := array.NewBinaryBuilder(memory.DefaultAllocator, arrow.BinaryTypes.Binary)
+	if err := appendBytes(b, page, 0, 2); err != nil || b.DataLen() != 2<<20 {
+		t.Errorf("two rows of 1 MB are read as %d bytes: %v", b.DataLen(), err)
+	}
+	if err := appendBytes(b, page, 0, 1100); err == nil {
+		t.Error("1100 rows of 1 MB are read")
+	}
+	if err := appendValue(b, parquet.ByteArrayValue(make([]byte, maxColumnBytes))); err == nil {
+		t.Error("1 GB after 2 MB is read")
 	}
 }
