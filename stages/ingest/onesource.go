@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func (m *merging) isOneSource() bool { return len(m.sources) == 1 && m.sources[0
 // flowsOfSource writes the flows of one source as sortedFlows does. It takes less time than SQL. If several
 // rows have the same id, it reports false and writes nothing.
 func (m *merging) flowsOfSource(ctx context.Context, out Tables) (done bool, err error) {
-	w := &wholeFlows{merging: m, numbers: map[workload.Labels]int32{}}
+	w := &sourceFlows{merging: m, numbers: map[workload.Labels]int32{}}
 	isUnique, err := w.readKeys(ctx)
 	if err != nil || !isUnique {
 		return false, err
@@ -34,7 +35,7 @@ func (m *merging) flowsOfSource(ctx context.Context, out Tables) (done bool, err
 	byStart := wholeByStart.Within(uint64(s.FirstStartNS), uint64(s.LastStartNS))
 	w.flows = extsort.New(&m.collector.Memory, m.o.TmpDir, m.o.MemoryBytes/4, byStart)
 	defer func() { err = errors.Join(err, w.flows.Close()) }()
-	if err := m.eachRecords(w.add); err != nil {
+	if err := m.eachRecords(ctx, w.add); err != nil {
 		return false, err
 	}
 	s.records = w.flows.Len()
@@ -52,8 +53,13 @@ func (m *merging) flowsOfSource(ctx context.Context, out Tables) (done bool, err
 
 // eachRecords calls do with batches of the records of the only source. names are the columns that do needs;
 // empty: all of them.
-func (m *merging) eachRecords(do func(arrow.Record) error, names ...string) error {
-	return columns.ForEach(m.o.Open(schema.Records, m.sources[0].RecordsFile), do, names...)
+func (m *merging) eachRecords(ctx context.Context, do func(arrow.Record) error, names ...string) error {
+	return columns.ForEach(m.o.Open(schema.Records, m.sources[0].RecordsFile), func(rec arrow.Record) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return do(rec)
+	}, names...)
 }
 
 // A wholeFlow is a row that is a flow, while it is sorted.
@@ -83,8 +89,8 @@ var byID = extsort.Order[rowID]{
 	Compare: func(*rowID, *rowID) int { return 0 },
 }
 
-// wholeFlows are the flows of a source.
-type wholeFlows struct {
+// sourceFlows are the flows of a source.
+type sourceFlows struct {
 	*merging
 	flows   *extsort.Sorter[wholeFlow]
 	rows    []wholeRow                // of a batch
@@ -94,7 +100,7 @@ type wholeFlows struct {
 }
 
 // readKeys reads the range of the starts, and reports whether no two rows have the same id.
-func (w *wholeFlows) readKeys(ctx context.Context) (isUnique bool, err error) {
+func (w *sourceFlows) readKeys(ctx context.Context) (isUnique bool, err error) {
 	ids := extsort.New(&w.collector.Memory, w.o.TmpDir, w.o.MemoryBytes/4, byID)
 	defer func() { err = errors.Join(err, ids.Close()) }()
 	names := []string{"start_ns"}
@@ -103,13 +109,16 @@ func (w *wholeFlows) readKeys(ctx context.Context) (isUnique bool, err error) {
 	}
 	first := int64(math.MaxInt64)
 	last := int64(0)
-	err = w.eachRecords(func(rec arrow.Record) error {
+	err = w.eachRecords(ctx, func(rec arrow.Record) error {
 		for _, start := range columns.Int64s(rec, "start_ns") {
+			if start < 0 {
+				return fmt.Errorf("%s: a flow starts at %d ns, before 1970", w.sources[0].File, start)
+			}
 			first = min(first, start)
 			last = max(last, start)
 		}
 		if !w.sources[0].AnyFlowID {
-			return ctx.Err()
+			return nil
 		}
 		own := columns.Named(rec, "flow_id").(*array.Int64)
 		for i, row := range columns.Int64s(rec, "row") {
@@ -117,7 +126,7 @@ func (w *wholeFlows) readKeys(ctx context.Context) (isUnique bool, err error) {
 				return err
 			}
 		}
-		return ctx.Err()
+		return nil
 	}, names...)
 	w.stats.FirstStartNS = min(first, last)
 	w.stats.LastStartNS = last
@@ -156,7 +165,7 @@ type wholeRow struct {
 }
 
 // add adds the flows of a batch of records, and counts them.
-func (w *wholeFlows) add(rec arrow.Record) error {
+func (w *sourceFlows) add(rec arrow.Record) error {
 	ids := columns.Named(rec, "flow_id").(*array.Int64)
 	samples := columns.Named(rec, "samples").(*array.Int64)
 	w.rows = columns.Append(w.rows[:0], rec)
@@ -182,7 +191,7 @@ func (w *wholeFlows) add(rec arrow.Record) error {
 }
 
 // label returns the number of the labels of a row.
-func (w *wholeFlows) label(l workload.Labels) int32 {
+func (w *sourceFlows) label(l workload.Labels) int32 {
 	if len(w.labels) > 0 && w.labels[w.last].Service == l.Service && w.labels[w.last].VNet == l.VNet {
 		return w.last
 	}
@@ -201,7 +210,7 @@ func (w *wholeFlows) label(l workload.Labels) int32 {
 const wholeRows = 4096
 
 // write writes the flows.
-func (w *wholeFlows) write(ctx context.Context, out Tables) error {
+func (w *sourceFlows) write(ctx context.Context, out Tables) error {
 	rows := connections.NewRowWriter(wholeRows, func(rows []workload.Row) error {
 		return workload.RowTable.Write(out.Flows, rows)
 	})

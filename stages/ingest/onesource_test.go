@@ -1,11 +1,16 @@
 package ingest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema/names"
@@ -57,5 +62,27 @@ func TestFlowsOfSourceAreThoseOfSQL(t *testing.T) {
 			t.Errorf("%d flows:\n%.1000s\nby SQL %d:\n%.1000s", len(direct.rows), fmt.Sprint(direct.rows),
 				len(all.rows), fmt.Sprint(all.rows))
 		}
+	}
+}
+
+// The passes over the records end with the context, and records that start before 1970, which no source has,
+// are an error: their order would be another than that of SQL.
+func TestFlowsOfSourceEnd(t *testing.T) {
+	in := mergerOf(t, false)
+	source := sourceOf(t, in, 1, "a.csv", recordOf(1, 10, 5), recordOf(2, 10, -5))
+	m := &merging{Ingester: in, sources: []MergeSource{source}, stats: &MergeStats{}}
+	_, err := m.flowsOfSource(t.Context(), Tables{})
+	if err == nil || !strings.Contains(err.Error(), "a.csv") {
+		t.Errorf("a flow that starts at -5 ns: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	batches := 0
+	cancel()
+	err = m.eachRecords(ctx, func(arrow.Record) error {
+		batches++
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || batches > 0 {
+		t.Errorf("%d batches are read after the end: %v", batches, err)
 	}
 }

@@ -187,7 +187,7 @@ const (
 	ofDelay
 )
 
-// irregularValues are the values that regular rows lack.
+// irregularValues are the values that make a row irregular, unless they are empty or, for reverse ones, 0.
 var irregularValues = []valueOf{ofReverseBytes, ofReversePackets, ofAfter, ofDelay}
 
 // valueNames are the names of the values: canonical columns, and those of regularFormat.columns.
@@ -202,7 +202,7 @@ var valueNames = [...]string{
 // A regularLayout has the places of the values in the fields of a row.
 type regularLayout struct {
 	width                          int
-	isPlain                        bool // no row has one of the values in irregularValues
+	isPlain                        bool // the fields have no place for irregularValues
 	at                             [len(valueNames)][]int
 	start, end, received, duration []placedTime
 	aside                          []placedAside
