@@ -483,10 +483,9 @@ func (s *Session) RemovePlace(p Place) error {
 	var errs error
 	for _, folder := range p.folders() {
 		dir := folder + "/" + p.owner()
-		if _, err := s.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-			continue
+		if _, err := s.root.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			errs = errors.Join(errs, s.root.RemoveAll(dir))
 		}
-		errs = errors.Join(errs, s.root.RemoveAll(dir))
 		_ = s.root.Remove(folder) // if it is empty now
 	}
 	_ = s.root.Remove(hiddenDir) // fails while the folder has files

@@ -145,6 +145,19 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// A removal that was killed may leave an empty folder of a table. The next one removes it.
+func TestRemovalOfAnEmptyFolder(t *testing.T) {
+	l := openLake(t)
+	s := lock(t, l, at)
+	folder := filepath.Dir(at.Dir(schema.Nodes))
+	if err := os.MkdirAll(filepath.Join(l.Path(), folder), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemovePlace(at); err != nil || there(t, l, folder) {
+		t.Errorf("folder %s stays: %v", folder, err)
+	}
+}
+
 // The first files of flows have 32,768 rows, regardless of the batches. Together, the files contain all rows
 // in order.
 func TestFlowWriter(t *testing.T) {

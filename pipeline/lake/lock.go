@@ -397,9 +397,9 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 		case err != nil && IsReadError(err) && !errors.Is(err, fs.ErrNotExist):
 		case err != nil: // there is no lock
 			err = do(path)
-		case flock(f, syscall.LOCK_EX|syscall.LOCK_NB) == nil: // no process holds the lock
-			var current bool // else the place was removed, and another process may have begun it again
-			if current, err = l.is(lock, f); current {
+		default:
+			var idle bool
+			if idle, err = l.lockIdle(lock, f); idle {
 				err = do(path)
 			}
 		}
@@ -411,6 +411,15 @@ func (l *Lake) eachIdle(do func(path string) error) error {
 		}
 	}
 	return nil
+}
+
+// lockIdle locks the open lock file of a path unless another process holds the lock. It reports false if the
+// path no longer refers to the file: the place was removed, and another process may have begun it again.
+func (l *Lake) lockIdle(path string, f *os.File) (bool, error) {
+	if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return false, nil
+	}
+	return l.is(path, f)
 }
 
 // removeLitter removes the files of killed processes below _tmp, for scenarios and workloads on which no

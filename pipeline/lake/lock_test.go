@@ -125,6 +125,11 @@ func TestLockRemovesUnfinishedFiles(t *testing.T) {
 func TestClosingAfterRemovalLeavesTheNextSession(t *testing.T) {
 	first := openLake(t)
 	removing := lock(t, first, at)
+	removed, err := first.openRegular(at.StatePath(lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer removed.Close()
 	if err := removing.RemovePlace(at); err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +142,18 @@ func TestClosingAfterRemovalLeavesTheNextSession(t *testing.T) {
 	if err := os.WriteFile(unfinished, []byte("half"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	litter, err := first.Litter()
+	if err = errors.Join(err, first.removeLitter()); err != nil || len(litter) != 0 {
+		t.Errorf("files of the next session are litter: %v, %v", litter, err)
+	}
 	removing.Close()
 	if _, err := os.Stat(unfinished); err != nil {
 		t.Errorf("the session that removed the place also removes files of the next one: %v", err)
+	}
+	// A process that looks for litter may have opened the lock before the removal.
+	idle, err := first.lockIdle(at.StatePath(lockFile), removed)
+	if err != nil || idle {
+		t.Errorf("the place seems idle by the lock that was removed: %v", err)
 	}
 }
 
