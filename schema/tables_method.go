@@ -122,7 +122,7 @@ var (
 	HopObservations = Table{
 		Name: "hop_observations",
 		Doc: "Observations of one pass: waits and ECN marks of each flow's packets at each hop. In the first " +
-			"pass, hops that observe nothing have no row.",
+			"pass, hops that observe nothing and have no delay have no row.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"},
 		Variant: true, Temporary: true,
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{

@@ -153,8 +153,8 @@ type DelaySink interface {
 
 // Simulate runs the link cases of a range of links with Observations. It skips links without flows and
 // omitted links. It writes a row of table link_stats for every link of the range, and table hop_observations
-// by flow_row and hop. Most flows observe nothing at most hops. These hops have no row, except with feedback,
-// because the row replaces that of the pass before.
+// by flow_row and hop. Most flows observe nothing at most hops. These hops have no row if they have no
+// delay either, except with feedback, because the row replaces that of the pass before.
 //
 // The result of a link depends only on its own rows and the loads, so it does not depend on the range or the
 // worker. Errors name the link.

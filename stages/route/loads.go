@@ -55,14 +55,18 @@ type Loads struct {
 }
 
 // ReadLoads reads table link_loads and sums the rows of all chunks. A link id that the topology does not have
-// is an error.
+// is an error, and so is a negative number of flows.
 func ReadLoads(n *topology.Network, in schema.Batches) (*Loads, error) {
 	l := &Loads{Links: make([]LinkLoad, len(n.Links)), FirstStartNS: math.MaxInt64, LastStartNS: math.MinInt64}
 	err := columns.Each(in, func(r *linkLoad) error {
 		if r.LinkID < 0 || int(r.LinkID) >= len(l.Links) {
 			return fmt.Errorf("link_loads: link %d is not in the topology, which has %d links", r.LinkID, len(l.Links))
 		}
-		l.Links[r.LinkID].add(r.LinkLoad)
+		link := &l.Links[r.LinkID]
+		link.add(r.LinkLoad)
+		if r.Flows < 0 || link.Flows < 0 {
+			return fmt.Errorf("link_loads: link %d, chunk %d: %d flows", r.LinkID, r.Chunk, r.Flows)
+		}
 		l.Simultaneous = l.Simultaneous || r.BothNS > 0
 		l.FirstStartNS = min(l.FirstStartNS, r.FirstStartNS)
 		l.LastStartNS = max(l.LastStartNS, r.LastStartNS)
@@ -89,7 +93,7 @@ func (l *Loads) Totals(n *topology.Network) (flows, packetHops int64) {
 	return flows, packetHops
 }
 
-// Stretch divides the loads of all links by a number: the flows start within that many times the time.
+// Stretch lengthens the time in which the flows start by a factor, which divides all loads by it.
 func (l *Loads) Stretch(times float64) {
 	l.LastStartNS = l.FirstStartNS + int64(times*float64(l.LastStartNS-l.FirstStartNS))
 }

@@ -151,6 +151,15 @@ func TestLoadsOfChunks(t *testing.T) {
 		!l.Simultaneous {
 		t.Errorf("%+v, %v", l, err)
 	}
+	for _, rows := range [][]linkLoad{
+		{{2, 1, LinkLoad{Flows: -1}}}, {{2, 0, LinkLoad{Flows: 5}}, {2, 1, LinkLoad{Flows: -1}}},
+		{{2, 0, LinkLoad{Flows: 5}}, {2, 1, LinkLoad{Flows: math.MaxInt64}}},
+	} {
+		_, err := ReadLoads(n, write(rows...).Read())
+		if err == nil || !strings.Contains(err.Error(), "link_loads: link 2, chunk 1: ") {
+			t.Errorf("%v: %v", rows, err)
+		}
+	}
 	for _, id := range []int32{-1, 8} {
 		_, err := ReadLoads(n, write(linkLoad{LinkID: id}).Read())
 		if err == nil || !strings.Contains(err.Error(), "which has 8 links") {

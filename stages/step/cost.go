@@ -25,7 +25,7 @@ func (w *WorkloadSize) Crowding() float64 {
 	return math.Log2(1 + w.Active/float64(max(1, w.Hosts)))
 }
 
-// Multiply makes the size that of a number of times as many flows.
+// Multiply scales the size to times as many flows.
 func (w *WorkloadSize) Multiply(times float64) {
 	for _, count := range []*int64{&w.Flows, &w.Hops, &w.PacketHops, &w.Waiting} {
 		*count = int64(times * float64(*count))
