@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strconv"
 
@@ -53,7 +54,7 @@ const (
 
 // ForecastOf predicts the costs of a scenario on o.Workers cores. It draws and routes the first mostFlows
 // flows, or all of a trace or of jobs, in the lake in directory dir. It removes them unless the lake had the
-// scenario before.
+// scenario before, also if it fails.
 func ForecastOf(ctx context.Context, dir string, s *scenario.Scenario, v Variant, o Settings) (*Forecast,
 	error) {
 	cores := o.Workers
@@ -65,8 +66,9 @@ func ForecastOf(ctx context.Context, dir string, s *scenario.Scenario, v Variant
 	}
 	f, err := e.forecast(ctx, s, first, cores)
 	e.Close()
-	if err == nil && e.isNew {
-		_, err = Remove(ctx, e.Lake, Removal{Scenarios: []string{string(e.ID())}})
+	if e.isNew && e.Lake.Exists(lake.Of(e.ID()).SpecPath()) { // a failed stage may have removed it
+		_, removing := Remove(context.WithoutCancel(ctx), e.Lake, Removal{Scenarios: []string{string(e.ID())}})
+		err = errors.Join(err, removing)
 	}
 	return f, err
 }

@@ -1,11 +1,18 @@
 package pipeline
 
 import (
+	"context"
+	"errors"
 	"math"
+	"strings"
 	"testing"
 
+	"parsimon/pipeline/engine"
 	"parsimon/pipeline/internal/fixture"
+	"parsimon/pipeline/lake"
 	"parsimon/pipeline/scenario"
+	"parsimon/schema"
+	"parsimon/stages/estimators"
 )
 
 // A forecast of a large workload that draws and routes all of its flows takes minutes. From the first quarter
@@ -49,5 +56,53 @@ func TestForecastFromTheFirstFlows(t *testing.T) {
 		for i, by := range first.Estimators {
 			near(by.Estimator, by.CPUSeconds, all.Estimators[i].CPUSeconds, 0.3)
 		}
+	}
+}
+
+// A canceler cancels a context when a stage begins.
+type canceler struct {
+	engine.Silent
+	cancel func()
+}
+
+func (c canceler) Begin(string, string, int64) { c.cancel() }
+
+// A forecast that is interrupted leaves no scenario in the lake.
+func TestInterruptedForecastLeavesNoScenario(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	s, err := scenario.Load(fixture.Services(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{Progress: canceler{cancel: cancel}}.must(t)
+	if _, err := ForecastOf(ctx, dir, s, independent, o); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the forecast is not canceled: %v", err)
+	}
+	l, err := lake.Open(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := l.Scenarios()
+	if err != nil || len(left) != 0 {
+		t.Errorf("the lake has %v, %v", left, err)
+	}
+}
+
+// A message names a command that exists, also for the stage that only sweeps have.
+func TestCommandOfTheStageOfSweeps(t *testing.T) {
+	s, err := scenario.Load(fixture.Services(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Begin(t.Context(), t.TempDir(), s, Variant{Estimator: estimators.Exact}, options{}.must(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.Ephemeral = true
+	command := e.Plan().Writer(schema.Slowdowns).Command
+	if !strings.HasPrefix(command, "parsimon validate --lake ") {
+		t.Error(command)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"parsimon/pipeline/cache"
@@ -120,7 +121,7 @@ const DefaultMemory = 4 << 30
 
 // command returns the command line that runs one stage.
 func (p *planner) command(name string, v Variant) string {
-	if name == exactName { // "parsimon stage" does not run it
+	if strings.HasPrefix(name, exactName) { // "parsimon stage" runs neither it nor exact-slowdowns
 		return fmt.Sprintf("parsimon validate --lake %s --scenario %s --truth exact", p.Lake.Path(), p.ID())
 	}
 	return p.baseCommand(name) + " " + v.Flags()
