@@ -23,6 +23,33 @@ func textOf(t *testing.T, a *text.Answer) string {
 	return out.String()
 }
 
+// A sweep of cables by a simulation of the whole network counts the flows of jobs, not their compute steps.
+func TestSweepOfCablesWithComputeSteps(t *testing.T) {
+	o := settings(t, estimators.Exact)
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	err := os.WriteFile(file,
+		[]byte(`topology: {clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
+  host_bandwidth: 10Gbps, fabric_bandwidth: 10Gbps, host_delay: 1us, fabric_delay: 1us}}
+workload: {jobs: [{name: j, ranks: 4, iterations: 2,
+  steps: [{collective: all-to-all, size: 40KB}, {compute: 5us}]}]}
+transport: {window: 18KB}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := estimate(t, mustLoad(t, file), o)
+	s, err := RunSweep(t.Context(), base, SweepPlan{Tier: "tor-fabric", Quantile: 0.99, Each: "delay 2us"}, o)
+	if err != nil || len(s.Cables) != 2 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	want := s.before[AllFlows].Flows
+	for _, c := range s.Cables {
+		if want == 0 || c.Full[AllFlows].Flows != want {
+			t.Errorf("%s - %s: %d flows, the base has %d", c.NameA, c.NameB, c.Full[AllFlows].Flows, want)
+		}
+	}
+}
+
 // A sweep reports the duration of the iterations of each run, and their mean over the seeds.
 func TestSweepOfJobs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
