@@ -68,7 +68,7 @@ func (p *prediction) text() *text.Answer {
 	if p.EstimatedFrom > 0 {
 		a.Linef("about %s flows between %d hosts, %s packet-hops: estimated from the first %d flows",
 			units.Human(float64(p.Flows)), p.Hosts, packetHops, p.EstimatedFrom)
-		a.Linef("load of the most loaded link, without headers: asked for: %s", asked)
+		a.Linef("requested load of the most loaded link, without headers: %s", asked)
 	} else {
 		a.Linef("%d flows between %d hosts, %s packet-hops", p.Flows, p.Hosts, packetHops)
 		of := ""

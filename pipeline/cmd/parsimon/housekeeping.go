@@ -85,7 +85,8 @@ func statusText(status *pipeline.Status) *text.Answer {
 	}
 	for _, s := range status.Workloads {
 		if s.State == pipeline.StatePartial {
-			a.Linef("workload %s  %s  its ingest was begun: the same command completes it", s.ID, s.State)
+			a.Linef("workload %s  %s  its first ingest is not complete: ingest again without --shard",
+				s.ID, s.State)
 			continue
 		}
 		a.Linef("workload %s  %s  %s, %s: %d rows = %d flows + %d merged + %d rejected", s.ID, s.State,

@@ -51,8 +51,8 @@ func (v *runVerb) declare(f *pflag.FlagSet) {
 	group(f, machineGroup, func() {
 		v.how.declareKeep(f)
 		f.BoolVar(&v.forecast, "dry-run", false, "only predict what the run takes, and which estimator it "+
-			"chooses; this draws and routes the flows, the first million of a generated workload, and writes nothing "+
-			"into the lake")
+			"chooses; this draws and routes the flows, the first million of a generated workload without jobs, and "+
+			"writes nothing into the lake")
 		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time for; "+
 			"default: those of this machine")
 		needs(f, "dry-run", "cores")

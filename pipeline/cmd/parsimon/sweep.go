@@ -54,8 +54,8 @@ func (v *sweepVerb) declare(f *pflag.FlagSet) {
 	v.how.defaultAuto(f, "as run chooses; with --exact: flow")
 	group(f, machineGroup, func() {
 		f.BoolVar(&v.forecast, "dry-run", false, "with --set and a scenario file: only predict what the sweep "+
-			"takes; this draws and routes the flows of every combination, the first million of a generated workload, "+
-			"and writes nothing into the lake")
+			"takes; this draws and routes the flows of every combination, the first million of a generated workload "+
+			"without jobs, and writes nothing into the lake")
 		durationVar(f, &v.budget, "budget", "", "begin no run after this time, e.g. 30m: runs that have begun "+
 			"end, and the answer has those that are complete; the same command continues; 0: no limit")
 		intVar(f, &v.cores, intRange{1, 4096}, "cores", "with --dry-run: number of cores to predict the time "+
