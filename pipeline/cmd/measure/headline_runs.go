@@ -456,7 +456,7 @@ func (h *headliner) whatIf(ctx context.Context) {
 
 // forecast compares predicted processor times with those of runs.
 func (h *headliner) forecast(ctx context.Context) {
-	within := 0.0
+	within := 0
 	errors := figures{}
 	for _, s := range append(h.shippedForecasts(forecastNames), h.madeForecasts()...) {
 		f := h.forecastOf(ctx, s)
@@ -469,7 +469,7 @@ func (h *headliner) forecast(ctx context.Context) {
 			within++
 		}
 	}
-	h.add("within-half", within)
+	h.texts["within-half"] = strconv.Itoa(within)
 	_, worst, name := errors.magnitudes()
 	h.texts["worst"] = fmt.Sprintf("%s (%s)", share(worst), name)
 }

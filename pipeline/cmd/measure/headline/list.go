@@ -115,8 +115,8 @@ var Measurements = []Measurement{
 		Name:    "forecast",
 		About:   "the predicted processor time of twenty scenarios and the time that they take",
 		Sources: run,
-		Values:  []string{"error-percent", "within-half"},
-		Texts:   []string{"worst"},
+		Values:  []string{"error-percent"},
+		Texts:   []string{"within-half", "worst"},
 	},
 	{
 		Name:    "what-if",
