@@ -194,7 +194,7 @@ func TestRemovalsAndSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// A user who gives the wrong lake, or one that cannot be written, is told which lake that is.
+// The errors of a lake that does not exist, and of one that cannot be written, name the lake.
 func TestErrorsNameTheLake(t *testing.T) {
 	l := openLake(t)
 	if err := os.WriteFile(filepath.Join(l.Path(), stateDir), nil, 0o644); err != nil {

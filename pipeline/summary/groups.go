@@ -134,21 +134,21 @@ func (g *flowGroup) percentiles() PercentilesResult {
 	slices.Sort(g.slowdowns)
 	slices.Sort(g.fcts)
 	fct := func(p float64) *float64 {
-		ms := quantile(g.fcts, p) / 1e6
+		ms := Quantile(g.fcts, p) / 1e6
 		return &ms
 	}
 	return PercentilesResult{
 		Flows: int64(len(g.slowdowns)),
-		P50:   quantile(g.slowdowns, 0.5), P90: quantile(g.slowdowns, 0.9),
-		P99: quantile(g.slowdowns, 0.99), P999: quantile(g.slowdowns, 0.999),
+		P50:   Quantile(g.slowdowns, 0.5), P90: Quantile(g.slowdowns, 0.9),
+		P99: Quantile(g.slowdowns, 0.99), P999: Quantile(g.slowdowns, 0.999),
 		Max:    g.slowdowns[len(g.slowdowns)-1],
 		P50FCT: fct(0.5), P99FCT: fct(0.99),
 	}
 }
 
-// quantile interpolates between the two nearest of sorted values, with the same bits as DuckDB's
+// Quantile interpolates between the two nearest of sorted values, with the same bits as DuckDB's
 // quantile_cont.
-func quantile(sorted []float64, p float64) float64 {
+func Quantile(sorted []float64, p float64) float64 {
 	rank := float64(len(sorted)-1) * p
 	below := math.Floor(rank)
 	part := rank - below

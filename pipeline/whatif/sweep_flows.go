@@ -2,11 +2,11 @@ package whatif
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 
 	"parsimon/pipeline"
+	"parsimon/pipeline/summary"
 	"parsimon/schema"
 	"parsimon/schema/columns"
 )
@@ -95,16 +95,11 @@ func servicePercentiles(flows []sweptFlow) percentilesOf {
 	return out
 }
 
-// quantiles sorts values and returns them at pipeline.Quantiles, to the bit as quantile_cont of DuckDB.
+// quantiles sorts values and returns them at pipeline.Quantiles.
 func quantiles(values []float64) (out []float64) {
 	slices.Sort(values)
 	for _, q := range pipeline.Quantiles {
-		at := q * float64(len(values)-1)
-		lo := math.Floor(at)
-		part := at - lo
-		below := values[int(lo)]
-		above := values[int(math.Ceil(at))]
-		out = append(out, float64(below*(1-part))+float64(above*part))
+		out = append(out, summary.Quantile(values, q))
 	}
 	return out
 }

@@ -115,12 +115,7 @@ func (m *merging) file() string {
 }
 
 // LabelCount counts the flows of one service and virtual network.
-type LabelCount struct {
-	Service string `json:"service"`
-	VNet    string `json:"vnet"`
-	Flows   int64  `json:"flows"`
-	Bytes   int64  `json:"bytes"`
-}
+type LabelCount = connections.Label
 
 // labels counts the flows of a Parquet file by service and virtual network.
 func (in *Ingester) labels(ctx context.Context, file string) (all []LabelCount, err error) {
@@ -315,7 +310,7 @@ func (m *merging) flowLogs(ctx context.Context, out Tables) error {
 	s.LastStartNS = r.LastStartNS
 	s.Profile = Profile{Intervals: r.Intervals, LastEndNS: r.LastEndNS, IntervalNS: r.IntervalNS}
 	s.Gaps = names.Of(r.Gaps, func(g connections.Gap) Gap { return Gap(g) })
-	s.Labels = names.Of(r.Labels, func(l connections.Label) LabelCount { return LabelCount(l) })
+	s.Labels = r.Labels
 	s.Sampling = describeSampling(r.Sampled)
 	if len(m.sources) < 2 {
 		return nil

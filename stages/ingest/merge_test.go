@@ -109,7 +109,7 @@ func TestFlowsOfSeveralSources(t *testing.T) {
 		stats.FirstStartNS != 10 || stats.LastStartNS != 40 || stats.bytes != 1350 || stats.largest != 400 {
 		t.Errorf("%+v", stats)
 	}
-	labels := []LabelCount{{"", "", 5, 1100}, {"web", "", 1, 250}}
+	labels := []LabelCount{{Flows: 5, Bytes: 1100}, {Service: "web", Flows: 1, Bytes: 250}}
 	if !slices.Equal(stats.Labels, labels) {
 		t.Errorf("labels %+v, want %+v", stats.Labels, labels)
 	}

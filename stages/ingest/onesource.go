@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
@@ -44,10 +43,7 @@ func (m *merging) flowsOfSource(ctx context.Context, out Tables) (done bool, err
 		return false, err
 	}
 	s.Labels = w.labels
-	slices.SortFunc(s.Labels, func(a, b LabelCount) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Service, b.Service),
-			strings.Compare(a.VNet, b.VNet))
-	})
+	slices.SortFunc(s.Labels, LabelCount.Compare)
 	return true, nil
 }
 

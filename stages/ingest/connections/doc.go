@@ -17,6 +17,9 @@
 package connections
 
 import (
+	"cmp"
+	"strings"
+
 	"parsimon/schema"
 	"parsimon/stages/topology"
 )
@@ -65,8 +68,16 @@ type Result struct {
 
 // A Label counts the flows of one service and virtual network.
 type Label struct {
-	Service, VNet string
-	Flows, Bytes  int64
+	Service string `json:"service"`
+	VNet    string `json:"vnet"`
+	Flows   int64  `json:"flows"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// Compare orders labels by their bytes, most first.
+func (l Label) Compare(m Label) int {
+	return cmp.Or(cmp.Compare(m.Bytes, l.Bytes), strings.Compare(l.Service, m.Service),
+		strings.Compare(l.VNet, m.VNet))
 }
 
 // A Gap is a time without starts of flows, from FromNS to before ToNS, that a complete log would not have.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -251,10 +250,7 @@ func (w *flowWriter) finish() error {
 	for _, l := range w.counts {
 		r.Labels = append(r.Labels, *l)
 	}
-	slices.SortFunc(r.Labels, func(a, b Label) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Service, b.Service),
-			strings.Compare(a.VNet, b.VNet))
-	})
+	slices.SortFunc(r.Labels, Label.Compare)
 	r.Gaps = w.gaps.find()
 	r.Sampled = w.sampled.result()
 	return w.rows.Finish()
