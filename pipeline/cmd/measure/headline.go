@@ -109,16 +109,18 @@ func (b *bench) measureOne(
 	h := &headliner{bench: b, values: map[string][]float64{}, texts: map[string]string{}}
 	result := &headline.Result{Commit: code.commit, Date: time.Now().UTC().Format(time.DateOnly),
 		Machine: machine(), Form: headline.Whole, Sources: code.digest, Values: h.values, Texts: h.texts}
-	if b.short {
+	if b.short && !m.WholeOnly {
 		result.Form = headline.Short
-	}
-	if b.before != "" {
-		version := h.execute(ctx, nil, b.before, "version")
-		result.Before = h.match(version, `commit ([0-9a-f]{8}[^ ,)]*)`)[0]
 	}
 	start := time.Now()
 	headliners[m.Name](h, ctx)
 	result.Seconds = time.Since(start).Round(time.Second).Seconds()
+	if slices.ContainsFunc(m.Values, func(name string) bool {
+		return strings.Contains(name, "before-") && len(h.values[name]) > 0
+	}) {
+		version := h.execute(ctx, nil, b.before, "version")
+		result.Before = h.match(version, `commit ([0-9a-f]{8}[^ ,)]*)`)[0]
+	}
 	err := b.err
 	b.err = nil // the others are measured all the same
 	if err != nil {

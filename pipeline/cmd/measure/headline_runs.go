@@ -334,7 +334,7 @@ func (h *headliner) large(ctx context.Context) {
 // hopsOf returns the number of hops of all flows of the estimate in the lake.
 func (h *headliner) hopsOf(ctx context.Context, e estimate) float64 {
 	for _, row := range query[struct{ N int64 }](ctx, h.bench, filepath.Join(h.tmp, "lake"),
-		"SELECT count(*) AS n FROM hop_contributions WHERE scenario = '"+e.Scenario+"'") {
+		"SELECT sum(hops) AS n FROM slowdowns WHERE scenario = '"+e.Scenario+"'") {
 		return float64(row.N)
 	}
 	return math.NaN()
@@ -368,10 +368,14 @@ func headlineCount(n int64) string {
 // longRun returns a function that measures 5 s of 6,144 hosts by an estimator.
 func longRun(estimator string) func(h *headliner, ctx context.Context) {
 	return func(h *headliner, ctx context.Context) {
-		e := h.runLarge(ctx, h.program, "5s", "--estimator", estimator)
-		h.add("s", e.Seconds)
-		h.add("cpu-s", h.processor.Seconds())
-		h.add("mb", float64(h.peakBytes)/megabyte)
+		h.alternately(func(program, infix string) {
+			e := h.runLarge(ctx, program, "5s", "--estimator", estimator)
+			h.add(infix+"s", e.Seconds)
+			h.add(infix+"cpu-s", h.processor.Seconds())
+			if infix == "" {
+				h.add("mb", float64(h.peakBytes)/megabyte)
+			}
+		})
 	}
 }
 
@@ -394,6 +398,10 @@ func (h *headliner) largeExact(ctx context.Context) {
 				h.add("two-cpu-ns", 1e9*e.of("exact").CPUSeconds/float64(e.WholeHops))
 				h.add("mb", float64(h.peakBytes)/megabyte)
 			}
+		}
+		if h.before != "" {
+			e := h.runLarge(ctx, h.before, arrivals, "--estimator", "exact", "--workers", "1")
+			h.add("one-before-ns", 1e9*e.of("exact").Seconds/float64(e.WholeHops))
 		}
 	})
 }

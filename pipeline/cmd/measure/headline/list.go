@@ -108,7 +108,7 @@ var Measurements = []Measurement{
 		Name:    "large-exact",
 		About:   "6,144 hosts by `exact`, one worker and two: stage `exact`, per packet-hop",
 		Sources: run,
-		Values:  []string{"one-ns", "two-ns", "two-cpu-ns", "mb"},
+		Values:  []string{"one-ns", "one-before-ns", "two-ns", "two-cpu-ns", "mb"},
 		Texts:   []string{"arrivals"},
 	},
 	{
@@ -161,21 +161,21 @@ var Measurements = []Measurement{
 		About:     "5 s of 6,144 hosts by `independent`, two workers",
 		Sources:   run,
 		WholeOnly: true,
-		Values:    []string{"s", "cpu-s", "mb"},
+		Values:    []string{"s", "cpu-s", "mb", "before-s", "before-cpu-s"},
 	},
 	{
 		Name:      "5s-flow",
 		About:     "the same by `flow`",
 		Sources:   run,
 		WholeOnly: true,
-		Values:    []string{"s", "cpu-s", "mb"},
+		Values:    []string{"s", "cpu-s", "mb", "before-s", "before-cpu-s"},
 	},
 	{
 		Name:      "5s-exact",
 		About:     "the same by `exact`",
 		Sources:   run,
 		WholeOnly: true,
-		Values:    []string{"s", "cpu-s", "mb"},
+		Values:    []string{"s", "cpu-s", "mb", "before-s", "before-cpu-s"},
 	},
 	{
 		Name:      "ingest-20m",
