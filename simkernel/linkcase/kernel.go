@@ -52,6 +52,7 @@ type Kernel struct {
 	// observations.
 	blocks    bool
 	nextBlock uint32 // first block of the next flow
+	glides    bool   // flows may glide
 
 	sources []source
 	flows   []flow // active and retired flows, by slot
@@ -135,6 +136,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		return err
 	}
 	k.blocks = c.Record || len(c.Feedback) > 0 || len(c.UpstreamBps) > 0 || len(c.DownstreamBps) > 0
+	k.glides = !k.blocks && k.traits.Embedded
 	r.Observed = r.Observed[:0]
 	r.CrowdedAtNS = r.CrowdedAtNS[:0]
 	r.CrowdedBytes = r.CrowdedBytes[:0]
@@ -179,12 +181,8 @@ func (k *Kernel) runQueue() {
 	p := &k.picker
 	p.reset(len(k.c.SourceBps))
 	for {
-		if !p.many && k.traits.Embedded {
-			now, row := k.cruise()
-			if row >= 0 {
-				k.decideMarks(now)
-				continue
-			}
+		if !p.many && k.traits.Embedded && k.passPlain() {
+			continue
 		}
 		root := p.least()
 		if root >= p.stop {
@@ -210,6 +208,25 @@ func (k *Kernel) runQueue() {
 	}
 }
 
+// passPlain passes packets by glide and cruise. It reports whether more of them may be passed that way.
+func (k *Kernel) passPlain() bool {
+	p := &k.picker
+	var now int64
+	var deep bool
+	if k.glides {
+		now, deep = k.glide()
+	}
+	if !deep {
+		now, deep = k.cruise()
+	}
+	if deep {
+		k.decideMarks(now)
+		return true
+	}
+	root := p.keys[p.front]
+	return root < p.stop && k.sources[root&p.mask].glides
+}
+
 // startNext starts the next flow if that is the next event. Otherwise it moves the picker's base.
 func (k *Kernel) startNext(root int64) {
 	p := &k.picker
@@ -230,6 +247,12 @@ func (k *Kernel) startNext(root int64) {
 	sourceRow := k.c.Source[k.nextRow]
 	s := &k.sources[sourceRow]
 	active := s.count > 0
+	if s.glides {
+		k.land(s)
+	}
+	if !p.many && p.back-p.front == pickFew { // there may be too many now
+		k.landAll()
+	}
 	// A packet that the host sends before the flow starts is not affected by it.
 	unaffected := active && s.known && s.sendPS < startPS
 	k.start(s, startPS)
@@ -301,7 +324,11 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 }
 
 func (k *Kernel) decideMarks(now int64) {
+	marked := k.target.marked
 	k.target.decideMarks(k.acks, k.r.Observed, now)
+	if k.target.marked > marked {
+		k.landAll()
+	}
 	k.target.noteCrowded(k.r, k.target.queueBytes(), now)
 }
 
@@ -537,15 +564,15 @@ func (k *Kernel) drawMark(f *flow, packet uint32, now int64) {
 	t.sumWaits()
 }
 
-// cruise is runQueue for plain packets, which are the vast majority. For a plain packet, the source has one
-// active flow, the packet is not its last (so it is full), and the ACKs that are due before the flow's next
-// packet leave its window open. cruise does the work of forward and plan for them in one loop. It returns
-// before the first packet that is not plain. It also returns after a packet whose successor it could not
-// plan. The source still has the smallest key and is planned again immediately. Finally, it returns after a
-// packet that found a deep queue: row is the row of its flow, and now its time. Otherwise row is negative.
+// cruise is runQueue for plain packets, which are the vast majority of those that do not glide. For a plain
+// packet, the source has one active flow, the packet is not its last (so it is full), and the ACKs that are
+// due before the flow's next packet leave its window open. cruise does the work of forward and plan for them
+// in one loop. It returns before the first packet that is not plain. It also returns after a packet whose
+// successor it could not plan. The source still has the smallest key and is planned again immediately.
+// Finally, it returns after a packet that found a deep queue: then deep is set, and now is its time.
 // Selecting the smallest key without branches was slower, because it makes one dependency chain of all
 // packets.
-func (k *Kernel) cruise() (now int64, row int32) {
+func (k *Kernel) cruise() (now int64, deep bool) {
 	p := &k.picker
 	t := &k.target
 	acks := k.acks
@@ -560,7 +587,7 @@ func (k *Kernel) cruise() (now int64, row int32) {
 	var departPS int64
 	root := keys[p.front]
 	if root >= p.stop {
-		return 0, -1
+		return 0, false
 	}
 	s, f := k.at(root)
 	for s.plain && t.arrived != t.full {
@@ -647,6 +674,9 @@ func (k *Kernel) cruise() (now int64, row int32) {
 		}
 		s.sendPS = at
 		s.plain = left > full && f.head-f.tail <= f.mask
+		if f.endsWindow != 0 && s.plain && !blocks {
+			k.join(s, f, arrival+p.base)
+		}
 
 		key := arrival<<(p.bits&63) | int64(s.row)
 		root = key
@@ -660,21 +690,18 @@ func (k *Kernel) cruise() (now int64, row int32) {
 			s, f = k.at(root)
 		}
 		if t.deep(departPS-now, now) {
-			return now, k.sources[key&p.mask].served
+			return now, true
 		}
 		if root >= p.stop {
 			break
 		}
 	}
-	return 0, -1
+	return 0, false
 
 unplanned:
 	s.known = false
 	s.plain = false
-	if t.deep(departPS-now, now) {
-		return now, s.served
-	}
-	return now, -1
+	return now, t.deep(departPS-now, now)
 }
 
 // at returns the source of a key and the flow of its planned packet.
@@ -717,13 +744,28 @@ func (k *Kernel) train(s *source, f *flow, key int64) int64 {
 	if rounds <= 0 {
 		return key
 	}
-	packets = rounds * trip
+	return k.passRounds(s, f, key, rounds, trip)
+}
+
+// passRounds passes whole round trips of a flow at line rate, whose packets find the target idle. A round
+// trip has trip packets. The ACK of the first one ends a window when the others have been sent. key is that
+// of the first packet. passRounds returns the key of the packet after them.
+func (k *Kernel) passRounds(s *source, f *flow, key, rounds, trip int64) int64 {
+	p := &k.picker
+	t := &k.target
+	payload := k.params.PayloadBytes
+	wire := payload + k.params.HeaderBytes
+	servicePS := t.wire.PS(wire)
+	gapPS := f.gapPS
+	now := p.base + key>>p.bits
+	packets := rounds * trip
 	for range rounds {
 		f.left -= trip * payload
 		k.onAckEmbedded(f, ackEndsWindow)
 	}
 	k.skip(f, packets)
 	f.tail += uint32(packets)
+	backPS := now + servicePS + f.ackPS
 	for i := int64(1); i < trip; i++ {
 		k.acks[f.base+(f.head-uint32(i))&f.mask] = ack{at: backPS + (packets-i)*gapPS}
 	}
@@ -739,7 +781,8 @@ func (k *Kernel) train(s *source, f *flow, key int64) int64 {
 	f.downPassedPS = t.freePS
 	f.alonePS = t.freePS
 	s.sendPS += packets * gapPS
-	s.freePS += packets * gapPS
+	s.freePS = s.sendPS - gapPS + f.reachPS - s.delayPS
+	s.served = f.row
 	f.readyPS = s.sendPS
 	return key + packets*gapPS<<p.bits
 }

@@ -671,7 +671,7 @@ func BenchmarkFeedback(b *testing.B) {
 func TestHotStructsArePowersOfTwo(t *testing.T) {
 	a := unsafe.Sizeof(source{})
 	b := unsafe.Sizeof(flow{})
-	if a != 64 || b != 256 {
+	if a != 128 || b != 256 {
 		t.Errorf("a source has %d bytes, a flow %d", a, b)
 	}
 }

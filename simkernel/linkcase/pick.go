@@ -81,6 +81,14 @@ func (p *picker) push(key int64) int64 {
 	return keys[p.front]
 }
 
+// swap is push for a key that becomes the second one.
+func (p *picker) swap(key int64) int64 {
+	next := p.keys[p.front+1]
+	p.keys[p.front] = next
+	p.keys[p.front+1] = key
+	return next
+}
+
 // put sets the key of a source. active means that it already has one.
 func (p *picker) put(s *source, active bool, key int64) {
 	if p.many {
@@ -181,8 +189,8 @@ func (p *picker) rebase(now, startPS int64) {
 	p.next(startPS)
 }
 
-// A source is a host with its own link and a ring of its active flows, ordered by row. Its size is 64 bytes,
-// so that the hot loop computes its address by a shift.
+// A source is a host with its own link and a ring of its active flows, ordered by row. Its size is 128 bytes,
+// so that the hot loops compute its address by a shift.
 type source struct {
 	freePS  int64 // the host's link is free from here on
 	delayPS int64 // propagation from the host to the target
@@ -196,6 +204,9 @@ type source struct {
 	served  int32 // row of the flow served last
 	known   bool  // the source's key is the arrival of the planned packet, not only a lower bound
 	plain   bool  // cruise can process the planned packet
+	glides  bool  // glide can
+
+	glider
 }
 
 // plan computes when the source sends next, given all arrivals at the target before now. It returns the
@@ -232,6 +243,9 @@ func (k *Kernel) plan(s *source, now int64) int64 {
 	}
 	s.known = known
 	s.plain = known && s.count == 1 && payload < f.left && f.head-f.tail <= f.mask
+	if s.plain && k.glides {
+		k.join(s, f, at+k.picker.base)
+	}
 	return at<<k.picker.bits | int64(s.row)
 }
 

@@ -1,0 +1,238 @@
+package linkcase
+
+import "parsimon/simkernel"
+
+// A flow glides while its packets leave the host one after the other at line rate, and no ACK can change
+// that: none has a mark, and none comes so late that the window closes. The times at which the host sends the
+// flow's packets are then known in advance. Of their ACKs, only those that end a window are read, for the
+// state of the sender. Flows glide in cases without blocks. Most packets there belong to such flows.
+//
+// A glider is all that glide needs of the flow of a source. It is used while the source glides.
+type glider struct {
+	turnPS  int64  // a packet that arrives from here on needs turn; 0 if the source does not glide
+	lastPS  int64  // packets that arrive from here on do not glide: only the flow's last two, or a later join
+	step    int64  // from the key of a packet to that of the next one
+	ackPS   int64  // flow.ackPS
+	reachPS int64  // flow.reachPS
+	slackPS int64  // the window stays open after a wait of at most this
+	base    uint32 // flow.base
+	mask    uint32 // flow.mask
+	head    uint32 // number of the next packet. flow.head and more are updated by catchUp.
+	ends    uint32 // number of the last packet sent whose ACK ends a window
+}
+
+// glide is runQueue for packets of gliding flows. It returns before the first packet of a source that does
+// not glide, or no longer does because the packet waits too long. It also returns, with deep set, after a
+// packet that found a deep queue. now is then its time.
+func (k *Kernel) glide() (now int64, deep bool) {
+	p := &k.picker
+	t := &k.target
+	acks := k.acks
+	log := t.log
+	servicePS := t.wire.PS(t.wireMax)
+	root := p.keys[p.front]
+	flags := int64(0) // of the packet's ACK
+	for root < p.stop {
+		now = p.base + root>>(p.bits&63)
+		s := &k.sources[root&p.mask]
+		g := &s.glider
+		if now >= g.turnPS {
+			root = k.turn(s, root)
+			if !s.glides {
+				return now, false
+			}
+			now = p.base + root>>(p.bits&63)
+			flags = ackEndsWindow
+		}
+		startPS := max(now, t.freePS)
+		if startPS-now > g.slackPS {
+			k.land(s)
+			return now, false
+		}
+		departPS := startPS + servicePS
+		entry := g.base + g.head&g.mask
+		acks[entry] = ack{departPS + g.ackPS, flags}
+		if flags != 0 {
+			k.flows[s.planned].endsWindow = 0
+			g.ends = g.head
+			g.turnPS = min(departPS+g.ackPS+g.reachPS, g.lastPS)
+			flags = 0
+		}
+		g.head++
+		if t.arrived == t.full {
+			t.trimLog(now)
+			log = t.log
+		}
+		log[t.arrived&t.logMask] = logEntry{startPS, t.bytes, entry, 0}
+		t.arrived++
+		t.bytes += t.wireMax
+		t.busyPS += servicePS
+		t.waitPS += startPS - now
+		t.freePS = departPS
+		root += g.step
+		switch {
+		case root < p.keys[p.front+1]:
+			p.keys[p.front] = root
+		case root < p.keys[p.front+2]:
+			root = p.swap(root)
+		default:
+			root = p.push(root)
+		}
+		// A packet that does not wait is alone in the queue.
+		if startPS > now && t.deep(departPS-now, now) {
+			return now, true
+		}
+	}
+	return now, false
+}
+
+// join lets the flow of a source glide, if it can, from its planned packet on. This packet is plain and
+// arrives at arrivalPS.
+//
+// The time between packets must be at most tripPS, a round trip without service. Then all ACKs that the host
+// receives before it sends a packet belong to packets that have left the target before the previous packet
+// arrives there, so that their marks are decided.
+func (k *Kernel) join(s *source, f *flow, arrivalPS int64) {
+	p := &k.picker
+	t := &k.target
+	payload := k.params.PayloadBytes
+	servicePS := t.wire.PS(t.wireMax)
+	tripPS := f.reachPS + f.ackPS                              // a round trip without service
+	packets := min((f.left-1)/payload-1, simkernel.MaxPackets) // without the last one and the one before
+	if packets < 2 || t.maxPackets == 0 || p.many || p.back-p.front == pickFew ||
+		f.dctcp.RateBps != f.dctcp.LineBps || f.gapPS > min(tripPS, p.far/2, maxShallowPS) ||
+		f.windowPackets > int64(f.mask)+1 || arrivalPS != s.sendPS+f.reachPS {
+		return
+	}
+	slackPS := min(f.windowPackets*f.gapPS-tripPS-servicePS, maxShallowPS)
+	if slackPS < 0 {
+		return
+	}
+	// The packet with number i + windowPackets must not wait for the ACK of packet i.
+	opensPS := s.sendPS + f.windowPackets*f.gapPS
+	turnPS := arrivalPS
+	ends := f.head
+	for i := f.tail; i != f.head; i++ {
+		a := &k.acks[f.base+i&f.mask]
+		if a.flags&ackMarked != 0 || a.at > opensPS-int64(f.head-i)*f.gapPS {
+			return
+		}
+		if a.flags != 0 {
+			ends = i
+			turnPS = a.at + f.reachPS
+		}
+	}
+	g := &s.glider
+	g.lastPS = min(arrivalPS+packets*f.gapPS, horizonPS-servicePS-slackPS)
+	g.turnPS = min(turnPS, g.lastPS)
+	g.ends = ends
+	g.step = f.gapPS << p.bits
+	g.ackPS = f.ackPS
+	g.reachPS = f.reachPS
+	g.slackPS = slackPS
+	g.base = f.base
+	g.mask = f.mask
+	g.head = f.head
+	s.glides = true
+	s.plain = false
+}
+
+// turn prepares the planned packet of a source, which arrives at or after turnPS. The packet is the first one
+// after the end of a window, or no longer glides. turn returns its key. If it passes whole round trips, it
+// returns that of the packet after them, to which the same applies.
+func (k *Kernel) turn(s *source, key int64) int64 {
+	if !s.glides {
+		return key
+	}
+	g := &s.glider
+	p := &k.picker
+	f := &k.flows[s.planned]
+	if p.base+key>>p.bits >= g.lastPS {
+		k.land(s)
+		return key
+	}
+	k.catchUp(s, f)
+	if f.endsWindow == 0 {
+		f.tail = g.ends + 1
+		k.onAckEmbedded(f, ackEndsWindow)
+	}
+	key = k.alone(s, f, key)
+	p.keys[p.front] = key
+	g.head = f.head
+	if p.base+key>>p.bits >= g.lastPS {
+		k.land(s)
+	}
+	return key
+}
+
+// alone is train for a gliding flow, whose earlier packets need not be examined.
+func (k *Kernel) alone(s *source, f *flow, key int64) int64 {
+	p := &k.picker
+	t := &k.target
+	now := p.base + key>>p.bits
+	servicePS := t.wire.PS(t.wireMax)
+	beforePS := min(p.base+min(p.stop, p.keys[p.front+1])>>p.bits-1, s.lastPS)
+	tripPS := f.reachPS + servicePS + f.ackPS
+	if now < t.freePS || servicePS > f.gapPS || beforePS-now < tripPS {
+		return key
+	}
+	trip := (tripPS + f.gapPS - 1) / f.gapPS
+	rounds := (beforePS - now) / f.gapPS / trip
+	if rounds == 0 {
+		return key
+	}
+	f.tail = f.head - uint32(trip-1)
+	return k.passRounds(s, f, key, rounds, trip)
+}
+
+// catchUp applies the packets that a flow has sent while gliding to the flow and its source.
+func (k *Kernel) catchUp(s *source, f *flow) {
+	n := int64(s.glider.head - f.head)
+	if n == 0 {
+		return
+	}
+	f.head = s.glider.head
+	f.left -= n * k.params.PayloadBytes
+	s.sendPS += n * f.gapPS
+	f.readyPS = s.sendPS
+	s.freePS = s.sendPS - f.gapPS + f.reachPS - s.delayPS
+	s.served = f.row
+}
+
+// land ends the gliding of a source. Its planned packet becomes a plain one.
+func (k *Kernel) land(s *source) {
+	f := &k.flows[s.planned]
+	k.catchUp(s, f)
+	s.glides = false
+	s.glider.turnPS = 0
+	// The ACK of the packet a window before has been received, and so have all before it.
+	tail := f.head - uint32(f.windowPackets) + 1
+	if f.endsWindow == 0 && int32(tail-s.glider.ends) > 0 {
+		tail = s.glider.ends
+	}
+	if int32(tail-f.tail) > 0 {
+		f.tail = tail
+	}
+	for f.tail != f.head {
+		a := &k.acks[f.base+f.tail&f.mask]
+		if a.at > s.sendPS {
+			break
+		}
+		f.tail++
+		if a.flags != 0 {
+			k.onAckEmbedded(f, a.flags)
+		}
+	}
+	s.plain = f.left > k.params.PayloadBytes && f.head-f.tail <= f.mask
+}
+
+// landAll ends the gliding of all sources.
+func (k *Kernel) landAll() {
+	p := &k.picker
+	for i := p.front; i != p.back; i++ {
+		s := &k.sources[p.keys[i]&p.mask]
+		if s.glides {
+			k.land(s)
+		}
+	}
+}
