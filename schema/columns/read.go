@@ -63,14 +63,24 @@ func Next[T any](in schema.Batches, rows []T) ([]T, arrow.Record, error) {
 
 // Append appends the rows of a batch.
 func Append[T any](rows []T, rec arrow.Record) []T {
-	n := len(rows)
-	rows = Grow(rows, int(rec.NumRows()))[:n+int(rec.NumRows())]
+	return AppendParts(rows, rec, [][2]int{{0, int(rec.NumRows())}})
+}
+
+// AppendParts appends some rows of a batch: for each part, the rows from the first number to before the second.
+func AppendParts[T any](rows []T, rec arrow.Record, parts [][2]int) []T {
+	if len(parts) == 0 {
+		return rows
+	}
 	fields := fieldsOf(reflect.TypeFor[T]())
 	columns := arraysOf(fields, columnsOf(fields), rec)
-	from := 0
-	for part := range slices.Chunk(rows[n:], readRows) {
-		fill(part, fields, columns, from)
-		from += len(part)
+	for _, part := range parts {
+		n := len(rows)
+		from := part[0]
+		rows = Grow(rows, part[1]-from)[:n+part[1]-from]
+		for some := range slices.Chunk(rows[n:], readRows) {
+			fill(some, fields, columns, from)
+			from += len(some)
+		}
 	}
 	return rows
 }

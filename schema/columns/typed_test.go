@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -41,7 +42,13 @@ type read struct {
 }
 
 func (c *checker) Write(rec arrow.Record) error {
-	for _, row := range columns.Append[read](nil, rec) {
+	all := columns.Append[read](nil, rec)
+	n := len(all)
+	some := columns.AppendParts(all[:1:1], rec, [][2]int{{0, n / 3}, {n / 2, n}})
+	if !reflect.DeepEqual(some, slices.Concat(all[:1], all[:n/3], all[n/2:])) {
+		c.t.Fatalf("other rows of parts of a batch of %d", n)
+	}
+	for _, row := range all {
 		want := c.rows[0]
 		c.rows = c.rows[1:]
 		if row.Row != want.Row || row.Hop != want.Hop || row.place != want.place ||

@@ -55,12 +55,11 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 			names = append(names, columns.Names[tables.HopPath]()...)
 		}
 		err := columns.ForEach(hops, func(rec arrow.Record) error {
-			first := len(in.rows)
-			in.rows = columns.Append(in.rows, rec)
+			parts := in.addRuns(columns.Int32s(rec, "link_id"), wanted)
+			in.rows = columns.AppendParts(in.rows, rec, parts)
 			if s.readsPaths() {
-				in.paths = columns.Append(in.paths, rec)
+				in.paths = columns.AppendParts(in.paths, rec, parts)
 			}
-			in.keep(first, wanted)
 			return nil
 		}, names...)
 		if err != nil {
@@ -71,29 +70,26 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	return nil
 }
 
-// keep removes the rows of links that are not wanted, from row first on, and adds the runs of the others.
-func (in *caseInput) keep(first int, wanted func(int32) bool) {
-	kept := first
-	for from := first; from < len(in.rows); {
-		link := in.rows[from].LinkID
+// addRuns adds the runs of wanted links of a batch, which has rows of these links. It returns the parts of the
+// batch that have them.
+func (in *caseInput) addRuns(links []int32, wanted func(int32) bool) (parts [][2]int) {
+	first := len(in.rows)
+	for from := 0; from < len(links); {
 		to := from + 1
-		for to < len(in.rows) && in.rows[to].LinkID == link {
+		for to < len(links) && links[to] == links[from] {
 			to++
 		}
-		if wanted(link) {
-			in.runs = append(in.runs, linkRun{link, int32(kept), int32(to - from)})
-			if kept < from {
-				copy(in.rows[kept:], in.rows[from:to])
-				if len(in.paths) > 0 {
-					copy(in.paths[kept:], in.paths[from:to])
-				}
+		if wanted(links[from]) {
+			in.runs = append(in.runs, linkRun{links[from], int32(first), int32(to - from)})
+			first += to - from
+			if len(parts) == 0 || parts[len(parts)-1][1] < from {
+				parts = append(parts, [2]int{from, from})
 			}
-			kept += to - from
+			parts[len(parts)-1][1] = to
 		}
 		from = to
 	}
-	in.rows = in.rows[:kept]
-	in.paths = in.paths[:min(kept, len(in.paths))]
+	return parts
 }
 
 func (in *caseInput) sortByLink(lo, hi int32) {
