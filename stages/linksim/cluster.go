@@ -14,6 +14,7 @@ import (
 	"parsimon/schema/sizebin"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
+	"parsimon/stages/rng"
 	"parsimon/stages/route"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
@@ -62,6 +63,7 @@ func (c *Clustering) Cluster(ctx context.Context, features []LinkFeatures) ([]Li
 		}
 	}
 	out := make([]LinkCluster, 0, len(free))
+	limit := math.Log1p(c.Error)
 	for len(free) > 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -69,7 +71,7 @@ func (c *Clustering) Cluster(ctx context.Context, features []LinkFeatures) ([]Li
 		first := free[0]
 		members = members[:0]
 		free = slices.DeleteFunc(free, func(id int32) bool {
-			near := id == first || c.distance(&features[first], &features[id]) < 1
+			near := id == first || features[first].within(limit, &features[id])
 			if near {
 				members = append(members, id)
 			}
@@ -163,15 +165,22 @@ func Features(ctx context.Context, in FeatureInput, links step.Range, features [
 	lo := int32(links.Lo)
 	hi := int32(links.Hi)
 	flows := make([][]featureFlow, hi-lo)
-	err := columns.Each(in.Hops, func(f *featureFlow) error {
-		if f.Link < lo || f.Link >= hi {
-			return nil
+	err := columns.EachRows(in.Hops, featureRows, func(rows []featureFlow) error {
+		for len(rows) > 0 {
+			link := rows[0].Link
+			n := 1
+			for n < len(rows) && rows[n].Link == link {
+				n++
+			}
+			if link >= lo && link < hi {
+				of := &flows[link-lo]
+				if *of == nil { // the expected number comes from a table, which may be damaged
+					*of = make([]featureFlow, 0, min(loads.Links[link].Flows, maxGrownRows))
+				}
+				*of = append(*of, rows[:n]...)
+			}
+			rows = rows[n:]
 		}
-		of := &flows[f.Link-lo]
-		if *of == nil { // the expected number comes from a table, which may be damaged
-			*of = make([]featureFlow, 0, min(loads.Links[f.Link].Flows, maxGrownRows))
-		}
-		*of = append(*of, *f)
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {
@@ -201,6 +210,9 @@ func Features(ctx context.Context, in FeatureInput, links step.Range, features [
 	return nil
 }
 
+// featureRows is the number of rows that Features reads at a time. They fit into the first-level cache.
+const featureRows = 512
+
 type featureFlow struct {
 	Link        int32 `col:"link_id"`
 	FirstLink   int32 `col:"first_link"`
@@ -219,17 +231,21 @@ func (x *contention) features(flows []featureFlow) []float32 {
 	}
 	out := make([]float32, 0, len(x.slowdowns)*len(expectedQuantiles))
 	for _, values := range x.slowdowns {
-		slices.Sort(values)
+		n := len(values)
 		for _, q := range expectedQuantiles {
 			// A quantile with few flows beyond it is random on every link. Its weight is proportional to
 			// their number.
-			weight := math.Min(1, float64(len(values))*(1-q)/10)
+			weight := math.Min(1, float64(n)*(1-q)/10)
 			v := 0.0
 			if weight > 0 {
-				at := q * float64(len(values)-1)
+				at := q * float64(n-1)
 				lo := int(at)
-				below := math.Log(values[lo])
-				above := math.Log(values[min(lo+1, len(values)-1)])
+				values = fromNth(values, lo-(n-len(values)))
+				below := math.Log(values[0])
+				above := below
+				if len(values) > 1 {
+					above = math.Log(slices.Min(values[1:]))
+				}
 				v = below + (at-float64(lo))*(above-below)
 				v *= weight
 			}
@@ -237,6 +253,55 @@ func (x *contention) features(flows []featureFlow) []float32 {
 		}
 	}
 	return out
+}
+
+// fromNth returns the values from index n on of those that a sort of the values would return, in an order of
+// which only the first value is that of the sort. It reorders the values (Hoare, Algorithm 65: Find).
+func fromNth(values []float64, n int) []float64 {
+	var pivots rng.Stream
+	lo := 0
+	hi := len(values) - 1
+	for lo < hi {
+		pivot := values[lo+pivots.IntN(hi-lo+1)]
+		i := lo
+		j := hi
+		for i <= j {
+			for values[i] < pivot {
+				i++
+			}
+			for pivot < values[j] {
+				j--
+			}
+			if i <= j {
+				values[i], values[j] = values[j], values[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j:
+			hi = j
+		case n >= i:
+			lo = i
+		default: // between them, values equal the pivot
+			return values[n:]
+		}
+	}
+	return values[n:]
+}
+
+// within reports whether the distance of two links is below 1, if limit is that of distance. It compares no
+// more values than necessary.
+func (a *LinkFeatures) within(limit float64, b *LinkFeatures) bool {
+	if a.Class != b.Class {
+		return false
+	}
+	for i, v := range a.Values {
+		if !(math.Abs(float64(v-b.Values[i])) < limit) {
+			return false
+		}
+	}
+	return true
 }
 
 // distance returns how different two links are, relative to the accepted error. All links of a cluster have a
@@ -265,6 +330,7 @@ func (c *Clustering) distance(a, b *LinkFeatures) float64 {
 type contention struct {
 	params  *simkernel.Params
 	bps     float64
+	window  float64 // bytes that a sender has in flight at most
 	nowNS   float64
 	served  float64     // transmission time, in ns at its own rate, of a flow present since time 0
 	demand  float64     // rate that the present flows would use alone, relative to the link's
@@ -288,8 +354,8 @@ type departure struct {
 }
 
 func (x *contention) reset(bps int64) {
-	*x = contention{params: x.params, bps: float64(bps), present: x.present[:0], flows: x.flows[:0],
-		slowdowns: x.slowdowns}
+	*x = contention{params: x.params, bps: float64(bps), window: float64(x.params.NominalWindow()),
+		present: x.present[:0], flows: x.flows[:0], slowdowns: x.slowdowns}
 }
 
 // add adds the next flow of the link, in start order. sourceBps is the available bandwidth of its host's
@@ -299,9 +365,13 @@ func (x *contention) add(sizeBytes, startNS, sourceBps int64) {
 	bps := min(x.bps, float64(sourceBps))
 	alone := float64(sizeBytes+x.params.Packets(sizeBytes)*x.params.HeaderBytes) * 8e9 / bps
 	d := departure{x.served + alone, int32(len(x.flows))}
-	at, _ := slices.BinarySearchFunc(x.present, d,
-		func(a, b departure) int { return cmp.Compare(b.served, a.served) })
-	x.present = slices.Insert(x.present, at, d)
+	x.present = append(x.present, d)
+	at := len(x.present) - 1
+	for at > 0 && x.present[at-1].served <= d.served { // few of the flows finish before the new one
+		x.present[at] = x.present[at-1]
+		at--
+	}
+	x.present[at] = d
 	x.flows = append(x.flows, flowContention{startNS: float64(startNS), aloneNS: alone, share: bps / x.bps,
 		ahead: x.demand})
 	x.demand += bps / x.bps
@@ -340,7 +410,7 @@ func (x *contention) advance(untilNS float64) {
 // within a window in excess of the link's rate, plus half a packet of each of them.
 func (c *flowContention) expectedSlowdown(x *contention, pathDelayNS int64) float64 {
 	full := float64(x.params.PayloadBytes + x.params.HeaderBytes)
-	queue := (max(0, c.ahead-1)*float64(x.params.NominalWindow()) + c.ahead*full/2) * 8e9 / x.bps
+	queue := (max(0, c.ahead-1)*x.window + c.ahead*full/2) * 8e9 / x.bps
 	alone := c.aloneNS + 2*float64(pathDelayNS)
 	return (alone + c.endNS - c.startNS - c.aloneNS + queue) / alone
 }
