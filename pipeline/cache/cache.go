@@ -8,7 +8,7 @@
 // A cache never changes a result, even if it is lost, shared, pruned or damaged. A pack is a file of many
 // results:
 //
-//	pack   := "parsimon case pack 3\n" (header result)*
+//	pack   := "parsimon case pack 4\n" (header result)*
 //	header := key 16, length of the result 8, its xxh3 8, xxh3 of these 32 bytes 8        little-endian
 //
 // The run that stores a result finds it at once. Other runs find it if they open the cache later. An
@@ -43,7 +43,7 @@ import (
 const (
 	packSuffix  = ".pack"
 	packFamily  = "parsimon case pack " // beginning of packs of all versions
-	packMagic   = packFamily + "3\n"
+	packMagic   = packFamily + "4\n"
 	headerBytes = 40
 
 	// packBytes is the size at which a new pack is started, so that pruning can remove old packs.

@@ -37,7 +37,7 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	old := filepath.Join(dir, "ffff"+packSuffix)
-	if err := os.WriteFile(old, []byte(packFamily+"2\nold"), 0o644); err != nil {
+	if err := os.WriteFile(old, []byte(packFamily+"3\nold"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(dir, "pack-of-git"+packSuffix)

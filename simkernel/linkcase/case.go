@@ -120,8 +120,6 @@ type Result struct {
 	// IdealNS is the FCT of the flow if it is alone in the same case, without feedback. FCTNS is at least
 	// IdealNS.
 	IdealNS []int64
-	// WaitNS is the time that the flow's last packet waited in the target's queue.
-	WaitNS []int64
 	// Observed has the waits and marks of packets at the target, in the layout of Case.Feedback. It is empty
 	// unless Case.Record is set.
 	Observed   []simkernel.Block

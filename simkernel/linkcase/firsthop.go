@@ -82,7 +82,7 @@ func (k *Kernel) sendFirstHop(s *source, slot int32, at int64) bool {
 		k.advanceBlock(f)
 	}
 	if f.left == 0 {
-		k.finish(s, retiredSlot{slot, 0}, leavePS+downstreamPS, 0)
+		k.finish(s, retiredSlot{slot, 0}, leavePS+downstreamPS)
 	}
 	return true
 }

@@ -125,7 +125,6 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	n := len(c.StartNS)
 	r.FCTNS = slices.Grow(r.FCTNS[:0], n)[:n]
 	r.IdealNS = slices.Grow(r.IdealNS[:0], n)[:n]
-	r.WaitNS = slices.Grow(r.WaitNS[:0], n)[:n]
 	r.Unfinished = 0
 	r.Counters = Counters{}
 	if err := k.checkFlows(c, r.IdealNS); err != nil {
@@ -144,7 +143,6 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 		r.Observed = slices.Grow(r.Observed[:0], int(blocks))[:int(blocks)]
 		clear(r.Observed)
 	}
-	clear(r.WaitNS)
 	for i := range n {
 		r.FCTNS[i] = -1
 	}
@@ -318,7 +316,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	s.next = f.nextSlot
 	s.served = f.row
 	if f.left == 0 {
-		k.finish(s, retiredSlot{s.planned, startPS}, departPS+downstreamPS, startPS-now)
+		k.finish(s, retiredSlot{s.planned, startPS}, departPS+downstreamPS)
 	}
 	return true
 }
@@ -333,9 +331,8 @@ func (k *Kernel) decideMarks(now int64) {
 }
 
 // finish removes a flow from its source and writes its result. The last packet of the flow leaves the target
-// at departPS. FCTs are rounded up, like the ideal FCT. Waits are rounded down, so that no wait exceeds the
-// delay that it is part of.
-func (k *Kernel) finish(s *source, last retiredSlot, departPS, waitPS int64) {
+// at departPS. FCTs are rounded up, like the ideal FCT.
+func (k *Kernel) finish(s *source, last retiredSlot, departPS int64) {
 	f := &k.flows[last.slot]
 	if k.blocks {
 		k.recordBlock(f, f.head-k.layout.Start(f.head-1))
@@ -343,7 +340,6 @@ func (k *Kernel) finish(s *source, last retiredSlot, departPS, waitPS int64) {
 	delayNS := k.c.PathDelayNS[f.row]
 	startNS := k.c.StartNS[f.row] - k.firstNS
 	k.r.FCTNS[f.row] = simkernel.CeilNS(departPS - s.delayPS + (delayNS-startNS)*simkernel.PSPerNS)
-	k.r.WaitNS[f.row] = waitPS / simkernel.PSPerNS
 	k.finished++
 	s.remove(k.flows, last.slot)
 	k.retired = append(k.retired, last)

@@ -108,8 +108,7 @@ func (t *linkTwin) at(at int64, kind slowKind, source int, packet *slowPacket, f
 func runLinkTwin(p simkernel.Params, c *Case) *linkTwin {
 	n := len(c.StartNS)
 	hosts := len(c.SourceBps)
-	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), WaitNS: make([]int64, n),
-		Unfinished: int64(n)}
+	r := &Result{FCTNS: make([]int64, n), IdealNS: make([]int64, n), Unfinished: int64(n)}
 	t := &linkTwin{p: p, c: c, r: r, active: make([][]*slowFlow, hosts), served: make([]int, hosts),
 		free: make([]int64, hosts), crowded: map[int64][2]int64{}}
 	for i := range t.served {
@@ -502,7 +501,6 @@ func (t *linkTwin) through(pk *slowPacket, began, now, delay int64) {
 	f.delivered += pk.payload
 	if f.delivered == f.size {
 		t.r.FCTNS[f.row] = simkernel.CeilNS(now - delay + f.path + wait - f.start)
-		t.r.WaitNS[f.row] = (began - pk.arrived) / simkernel.PSPerNS
 		t.r.Unfinished--
 	}
 }

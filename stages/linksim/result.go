@@ -64,7 +64,7 @@ func (s *Simulator) caseKey() CaseKey {
 //	counters := uvarint × 5 8 bytes    MaxQueueAtNS relative to the first start, 0 if nothing was queued; WaitSumNS
 //	share    := 8 bytes          the case's feedbackShare
 //	crowded  := uvarint(length) (uvarint(ns from the first start) uvarint(bytes))*
-//	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(wait) uvarint(length) block*
+//	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(length) block*
 //	block    := as in blocks.go; none unless the case records observations
 
 func (s *Simulator) encodeResult(b []byte) []byte {
@@ -85,7 +85,7 @@ func (s *Simulator) encodeResult(b []byte) []byte {
 	}
 	for i, fct := range r.FCTNS {
 		observed := s.observed.At(i)
-		for _, x := range []int64{r.IdealNS[i], fct - r.IdealNS[i], r.WaitNS[i], int64(len(observed))} {
+		for _, x := range []int64{r.IdealNS[i], fct - r.IdealNS[i], int64(len(observed))} {
 			b = binary.AppendUvarint(b, uint64(x))
 		}
 		b = append(b, observed...)
@@ -143,13 +143,12 @@ func (s *Simulator) decodeResult(b []byte) error {
 		r.CrowdedBytes = append(r.CrowdedBytes, float64(in.next()))
 	}
 	n := len(c.StartNS)
-	r.FCTNS, r.IdealNS, r.WaitNS = columns.Resize(r.FCTNS, n), columns.Resize(r.IdealNS, n),
-		columns.Resize(r.WaitNS, n)
+	r.FCTNS = columns.Resize(r.FCTNS, n)
+	r.IdealNS = columns.Resize(r.IdealNS, n)
 	s.observed.Reset()
 	for i := range n {
 		r.IdealNS[i] = in.next()
 		r.FCTNS[i] = r.IdealNS[i] + in.next()
-		r.WaitNS[i] = in.next()
 		s.observed.Add(in.bytes(in.next()))
 	}
 	if in.failed || len(in.b) > 0 {
