@@ -2,6 +2,7 @@ package linkcase
 
 import (
 	"math"
+	"slices"
 
 	"parsimon/simkernel"
 )
@@ -10,14 +11,13 @@ import (
 // feedback, every rate stays at line rate. The arrival time of an ACK is known when its packet leaves.
 func (k *Kernel) runFirstHop() {
 	s := &k.sources[0]
-	unbound := len(k.c.Feedback) == 0 && k.windowNeverBinds()
 	rest := int32(0) // packets until whole rounds are tried again
 	for {
 		if s.count == 0 {
 			if k.nextPS == never {
 				return
 			}
-			k.start(s, k.nextPS)
+			k.startFirstHop(s)
 		}
 		// All ACKs are known, including their marks.
 		const end = 1 << 62
@@ -27,14 +27,14 @@ func (k *Kernel) runFirstHop() {
 			slot, at, _ = k.choose(s, end, at, known)
 		}
 		if k.nextPS <= at {
-			k.start(s, k.nextPS)
+			k.startFirstHop(s)
 			continue
 		}
 		if !k.sendFirstHop(s, slot, at) {
 			return
 		}
 		f := &k.flows[slot]
-		if unbound {
+		if f.unbound {
 			f.tail = f.head // its ACKs change nothing
 			rest--
 			if rest < 0 && s.count > 0 && k.traits.Embedded && !k.sendRounds(s) {
@@ -42,6 +42,13 @@ func (k *Kernel) runFirstHop() {
 			}
 		}
 	}
+}
+
+// startFirstHop starts the next flow.
+func (k *Kernel) startFirstHop(s *source) {
+	k.start(s, k.nextPS)
+	f := &k.flows[s.last]
+	f.unbound = k.windowNeverBinds(f)
 }
 
 // sendFirstHop sends a packet of the flow in the given slot. It returns false if the packet would leave the
@@ -99,7 +106,7 @@ func (k *Kernel) countFirstHop(atPS, packets, wire, busyPS int64) {
 
 // sendRounds sends the next full packets of the host's flows in whole rounds, if neither windows nor feedback
 // delay them. The rounds end before the last packet of any flow, the start of the next flow, and the horizon.
-// It returns false if there are no such rounds, or if a packet of a block would wait.
+// It returns false if there are no such rounds.
 func (k *Kernel) sendRounds(s *source) bool {
 	payload := k.params.PayloadBytes
 	fullPS := s.wire.PS(k.params.PayloadBytes + k.params.HeaderBytes)
@@ -108,7 +115,7 @@ func (k *Kernel) sendRounds(s *source) bool {
 	slot := s.next
 	for turn := range n {
 		f := &k.flows[slot]
-		if f.readyPS > s.freePS+turn*fullPS || f.gapPS > n*fullPS || k.blocks && (n > 1 || f.readyPS < s.freePS) {
+		if !f.unbound || f.readyPS > s.freePS+turn*fullPS || f.gapPS > n*fullPS {
 			return false
 		}
 		least = min(least, f.left)
@@ -121,9 +128,11 @@ func (k *Kernel) sendRounds(s *source) bool {
 	}
 	for turn := range n {
 		f := &k.flows[s.next]
-		lastPS := s.freePS + ((rounds-1)*n+turn)*fullPS
+		firstPS := s.freePS + turn*fullPS
+		lastPS := firstPS + (rounds-1)*n*fullPS
 		f.left -= rounds * payload
-		k.skip(f, rounds)
+		k.skip(f, 1, firstPS-f.alonePS)
+		k.skip(f, rounds-1, n*fullPS-f.gapPS)
 		f.tail = f.head
 		f.downPassedPS = lastPS + fullPS
 		f.readyPS = lastPS + f.gapPS
@@ -136,23 +145,22 @@ func (k *Kernel) sendRounds(s *source) bool {
 	return true
 }
 
-// windowNeverBinds reports whether no flow of a first hop ever waits for its window. Full packets leave at
-// least one packet time apart, which bounds the number of packets in flight.
-func (k *Kernel) windowNeverBinds() bool {
+// windowNeverBinds reports whether a flow of a first hop, the last one that has started, has no feedback and
+// never waits for its window. Full packets leave at least one packet time apart, which bounds the number of
+// packets in flight.
+func (k *Kernel) windowNeverBinds(f *flow) bool {
 	p := &k.params
-	for _, bps := range k.c.DownstreamBps {
-		if bps > 0 && bps < k.c.SourceBps[0] {
-			return false
-		}
-	}
+	row := int(f.row)
 	full := k.sources[0].wire.PS(p.PayloadBytes + p.HeaderBytes)
-	for row, delayNS := range k.c.PathDelayNS {
-		limits := k.limitsOf(k.c, row)
-		roundPS := 2*delayNS*simkernel.PSPerNS + k.returnPS(row)
-		if limits.LineBps < float64(k.c.SourceBps[0]) || !p.SteadyRTT(limits, roundPS+full) ||
-			roundPS/full+1 >= p.Packets(limits.WindowBytes) {
-			return false
-		}
+	limits := k.limitsOf(k.c, row)
+	roundPS := 2*k.c.PathDelayNS[row]*simkernel.PSPerNS + k.returnPS(row)
+	if f.downWire > k.sources[0].wire || limits.LineBps < float64(k.c.SourceBps[0]) ||
+		!p.SteadyRTT(limits, roundPS+full) || roundPS/full+1 >= p.Packets(limits.WindowBytes) {
+		return false
 	}
-	return true
+	if len(k.c.Feedback) == 0 {
+		return true
+	}
+	has := func(b simkernel.Block) bool { return b != simkernel.Block{} }
+	return !slices.ContainsFunc(k.c.Feedback[f.firstBlock:k.nextBlock], has)
 }

@@ -42,6 +42,7 @@ type flow struct {
 	nextBlockAt  uint32 // number of the first packet of the next block
 	block        uint32 // index of Case.Feedback and Result.Observed
 	marks        uint16 // feedback of the block: marks
+	unbound      bool   // first hop: the flow has no feedback and never waits for its window
 	slot         int32
 	firstBlock   uint32
 

@@ -759,7 +759,7 @@ func (k *Kernel) passRounds(s *source, f *flow, key, rounds, trip int64) int64 {
 		f.left -= trip * payload
 		k.onAckEmbedded(f, ackEndsWindow)
 	}
-	k.skip(f, packets)
+	k.skip(f, packets, 0)
 	f.tail += uint32(packets)
 	backPS := now + servicePS + f.ackPS
 	for i := int64(1); i < trip; i++ {
@@ -796,9 +796,17 @@ func (k *Kernel) withoutFeedback(f *flow, limit int64) int64 {
 	return min(int64(end-f.head)-1, limit)
 }
 
-// skip advances the flow by packets that have not waited.
-func (k *Kernel) skip(f *flow, packets int64) {
+// skip advances the flow by packets that have waited waitPS each.
+func (k *Kernel) skip(f *flow, packets, waitPS int64) {
+	for waitPS > 0 && len(k.r.Observed) > 0 && int64(f.nextBlockAt-f.head) <= packets {
+		here := int64(f.nextBlockAt - f.head)
+		f.head = f.nextBlockAt
+		f.waitPS += here * waitPS
+		packets -= here
+		k.advanceBlock(f)
+	}
 	f.head += uint32(packets)
+	f.waitPS += packets * waitPS
 	if k.blocks && f.head >= f.nextBlockAt {
 		k.recordBlock(f, f.nextBlockAt-k.layout.Start(f.nextBlockAt-1))
 		f.block = k.blockOf(f, f.head)
