@@ -8,6 +8,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
 
@@ -33,6 +34,20 @@ const maxGrownRows = 1 << 21
 // readsPaths reports whether the cases need table hops' columns about the rest of the path.
 func (s *Simulator) readsPaths() bool {
 	return s.Detail != Delays || s.Loads.Simultaneous || s.Params.NeedsPaths()
+}
+
+// selects returns the rows of a task from its first wanted link to the last. For example, the links of hosts
+// come first in many networks, and the replay needs no others.
+func (s *Simulator) selects(t step.Task, wants func(int32) bool) step.Selection {
+	links := step.Select(t, "link_id")
+	needs := func(id int64) bool { return wants(int32(id)) && s.Loads.Links[id].Flows > 0 }
+	for links.Lo < links.Hi && !needs(links.Lo) {
+		links.Lo++
+	}
+	for links.Lo < links.Hi && !needs(links.Hi-1) {
+		links.Hi--
+	}
+	return links
 }
 
 // readInput reads the rows of the wanted links in [lo, hi) and sorts them by link (a stable counting sort).

@@ -30,7 +30,7 @@ func Step(m *step.Model, c Cases) *step.Step {
 	s := c.newStep(m, "simulate", out, schema.LinkStats)
 	s.Pass = c.Pass
 	s.Open = c.open(m, func(ctx context.Context, sim *Simulator, t step.Task) (Stats, error) {
-		links := step.Select(t, "link_id")
+		links := sim.selects(t, sim.Omitted.Runs)
 		in := Input{Hops: t.Read(links, hops)}
 		if c.First != nil {
 			in.Feedback = t.Read(links, c.Feedback)
@@ -79,7 +79,7 @@ func ReplayStep(m *step.Model, c Cases) *step.Step {
 	s.Cut.Wants = func(step.Inputs) (func(int32) bool, error) { return m.Network.FromHost, nil }
 	s.Costs = nil
 	s.Open = c.open(m, func(ctx context.Context, sim *Simulator, t step.Task) (Stats, error) {
-		links := step.Select(t, "link_id")
+		links := sim.selects(t, m.Network.FromHost)
 		in := Input{Hops: t.Read(links, hops), Feedback: t.Read(links, c.Feedback)}
 		return sim.Replay(ctx, t.Range(), in, t.Sink(schema.SenderFCTs))
 	})

@@ -468,8 +468,6 @@ var equivalents = []equivalent{
 		"a packet takes longer"},
 	{"simkernel/linkcase/pick.go", "p.heap = append(p.heap, 0)", "0", "the place is set below"},
 	{"simkernel/linkcase/kernel.go", "if f.endsWindow != 0 && s.plain {", "!=", "a fast path is not taken"},
-	{"simkernel/linkcase/firsthop.go", "if bps > 0 && bps < k.c.SourceBps[0] {", "&&",
-		"a fast path is not taken"},
 	{"simkernel/network/workers/workers.go",
 		"trialFor      = 15 * time.Millisecond  // a period: several time slices of an operating system", "",
 		"how long a trial takes"},
