@@ -31,17 +31,19 @@ func (k *Kernel) glide() (now int64, deep bool) {
 	log := t.log
 	servicePS := t.wire.PS(t.wireMax)
 	root := p.keys[p.front]
-	flags := int64(0) // of the packet's ACK
 	for root < p.stop {
 		now = p.base + root>>(p.bits&63)
 		s := &k.sources[root&p.mask]
 		g := &s.glider
+		flags := int64(0)
 		if now >= g.turnPS {
-			root = k.turn(s, root)
-			if !s.glides {
-				return now, false
+			if !s.turned {
+				root = k.turn(s, root)
+				if !s.glides {
+					return now, false
+				}
+				continue
 			}
-			now = p.base + root>>(p.bits&63)
 			flags = ackEndsWindow
 		}
 		startPS := max(now, t.freePS)
@@ -53,10 +55,7 @@ func (k *Kernel) glide() (now int64, deep bool) {
 		entry := g.base + g.head&g.mask
 		acks[entry] = ack{departPS + g.ackPS, flags}
 		if flags != 0 {
-			k.flows[s.planned].endsWindow = 0
-			g.ends = g.head
-			g.turnPS = min(departPS+g.ackPS+g.reachPS, g.lastPS)
-			flags = 0
+			s.beginWindow(&k.flows[s.planned], departPS)
 		}
 		g.head++
 		if t.arrived == t.full {
@@ -137,9 +136,19 @@ func (k *Kernel) join(s *source, f *flow, arrivalPS int64) {
 	s.plain = false
 }
 
+// beginWindow notes that the source's planned packet, which leaves the target at departPS, is one whose ACK
+// ends a window.
+func (s *source) beginWindow(f *flow, departPS int64) {
+	g := &s.glider
+	f.endsWindow = 0
+	s.turned = false
+	g.ends = g.head
+	g.turnPS = min(departPS+g.ackPS+g.reachPS, g.lastPS)
+}
+
 // turn prepares the planned packet of a source, which arrives at or after turnPS. The packet is the first one
-// after the end of a window, or no longer glides. turn returns its key. If it passes whole round trips, it
-// returns that of the packet after them, to which the same applies.
+// after the end of a window, or no longer glides. turn may pass packets, and returns the smallest key after
+// them.
 func (k *Kernel) turn(s *source, key int64) int64 {
 	if !s.glides {
 		return key
@@ -151,18 +160,17 @@ func (k *Kernel) turn(s *source, key int64) int64 {
 		k.land(s)
 		return key
 	}
-	k.catchUp(s, f)
-	if f.endsWindow == 0 {
-		f.tail = g.ends + 1
-		k.onAckEmbedded(f, ackEndsWindow)
-	}
+	k.readEnd(s, f)
 	key = k.alone(s, f, key)
 	p.keys[p.front] = key
 	g.head = f.head
+	s.turned = true
 	if p.base+key>>p.bits >= g.lastPS {
 		k.land(s)
+		return key
 	}
-	return key
+	k.coast(key)
+	return p.keys[p.front]
 }
 
 // alone is train for a gliding flow, whose earlier packets need not be examined.
@@ -185,6 +193,88 @@ func (k *Kernel) alone(s *source, f *flow, key int64) int64 {
 	return k.passRounds(s, f, key, rounds, trip)
 }
 
+// readEnd reads the ACK that ends a window, if it has not been read, before the host sends the next packet.
+func (k *Kernel) readEnd(s *source, f *flow) {
+	k.catchUp(s, f)
+	if f.endsWindow == 0 {
+		f.tail = s.ends + 1
+		k.onAckEmbedded(f, ackEndsWindow)
+	}
+}
+
+// coast is glide while all sources glide, no queue can be deep and no wait too long. Nobody would read the
+// ACKs and the log entries of the packets that it passes, so it does not write them: before a flow stops
+// gliding, glide passes as many packets of it as its window has. key is that of the first packet.
+func (k *Kernel) coast(key int64) {
+	p := &k.picker
+	t := &k.target
+	endPS := k.coastsUntil(p.base + key>>p.bits)
+	if endPS == 0 {
+		return
+	}
+	servicePS := t.wire.PS(t.wireMax)
+	freePS := t.freePS
+	packets := int64(0)
+	for {
+		now := p.base + key>>(p.bits&63)
+		if now >= endPS && now >= freePS {
+			break
+		}
+		s := &k.sources[key&p.mask]
+		g := &s.glider
+		startPS := max(now, freePS)
+		freePS = startPS + servicePS
+		t.waitPS += startPS - now
+		if now >= g.turnPS {
+			f := &k.flows[s.planned]
+			k.readEnd(s, f)
+			s.beginWindow(f, freePS)
+		}
+		g.head++
+		packets++
+		key += g.step
+		switch {
+		case key < p.keys[p.front+1]:
+			p.keys[p.front] = key
+		case key < p.keys[p.front+2]:
+			key = p.swap(key)
+		default:
+			key = p.push(key)
+		}
+	}
+	t.skip(packets, freePS-servicePS, servicePS)
+}
+
+// coastsUntil returns the time at which coast, from now on, must end, or 0 if it must not begin. If each of n
+// sources has one packet in n packet times at most, an idle target becomes idle again within n packet times.
+// Until then, at most n - 1 packets wait, so that a maximum of as many is not exceeded.
+func (k *Kernel) coastsUntil(now int64) int64 {
+	p := &k.picker
+	t := &k.target
+	n := int64(p.back - p.front)
+	servicePS := t.wire.PS(t.wireMax)
+	waitPS := (n - 1) * servicePS
+	if n == 1 || now < t.freePS || t.maxBytes < (n-1)*t.wireMax || waitPS+servicePS > t.deepPS {
+		return 0
+	}
+	endPS := p.base + p.stop>>p.bits
+	windowPS := int64(0)
+	for i := p.front; i != p.back; i++ {
+		s := &k.sources[p.keys[i]&p.mask]
+		f := &k.flows[s.planned]
+		if !s.glides || s.slackPS < waitPS || f.gapPS < waitPS+servicePS {
+			return 0
+		}
+		endPS = min(endPS, s.lastPS)
+		windowPS = max(windowPS, (f.windowPackets+1)*f.gapPS)
+	}
+	endPS -= windowPS
+	if endPS-now < windowPS {
+		return 0
+	}
+	return endPS
+}
+
 // catchUp applies the packets that a flow has sent while gliding to the flow and its source.
 func (k *Kernel) catchUp(s *source, f *flow) {
 	n := int64(s.glider.head - f.head)
@@ -204,6 +294,7 @@ func (k *Kernel) land(s *source) {
 	f := &k.flows[s.planned]
 	k.catchUp(s, f)
 	s.glides = false
+	s.turned = false
 	s.glider.turnPS = 0
 	// The ACK of the packet a window before has been received, and so have all before it.
 	tail := f.head - uint32(f.windowPackets) + 1

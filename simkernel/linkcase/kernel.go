@@ -750,8 +750,7 @@ func (k *Kernel) passRounds(s *source, f *flow, key, rounds, trip int64) int64 {
 	p := &k.picker
 	t := &k.target
 	payload := k.params.PayloadBytes
-	wire := payload + k.params.HeaderBytes
-	servicePS := t.wire.PS(wire)
+	servicePS := t.wire.PS(t.wireMax)
 	gapPS := f.gapPS
 	now := p.base + key>>p.bits
 	packets := rounds * trip
@@ -766,13 +765,7 @@ func (k *Kernel) passRounds(s *source, f *flow, key, rounds, trip int64) int64 {
 		k.acks[f.base+(f.head-uint32(i))&f.mask] = ack{at: backPS + (packets-i)*gapPS}
 	}
 	lastPS := now + (packets-1)*gapPS
-	t.arrived += uint64(packets)
-	t.waiting = t.arrived
-	t.full = t.arrived + t.logMask
-	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: lastPS, before: t.bytes + (packets-1)*wire}
-	t.bytes += packets * wire
-	t.busyPS += packets * servicePS
-	t.freePS = lastPS + servicePS
+	t.skip(packets, lastPS, servicePS)
 	f.upPassedPS = lastPS
 	f.downPassedPS = t.freePS
 	f.alonePS = t.freePS

@@ -205,6 +205,7 @@ type source struct {
 	known   bool  // the source's key is the arrival of the planned packet, not only a lower bound
 	plain   bool  // cruise can process the planned packet
 	glides  bool  // glide can
+	turned  bool  // turn has prepared the planned packet
 
 	glider
 }

@@ -181,6 +181,18 @@ func (t *target) noteCrowded(r *Result, queueBytes, now int64) {
 	}
 }
 
+// skip counts full packets that need no log entries. The service of the last one starts at startPS, before
+// the next packet arrives.
+func (t *target) skip(packets, startPS, servicePS int64) {
+	t.bytes += packets * t.wireMax
+	t.arrived += uint64(packets)
+	t.waiting = t.arrived
+	t.full = t.arrived + t.logMask
+	t.log[(t.arrived-1)&t.logMask] = logEntry{startPS: startPS, before: t.bytes - t.wireMax}
+	t.busyPS += packets * servicePS
+	t.freePS = startPS + servicePS
+}
+
 // trimLog removes packets that no longer wait from the log, or doubles the size of the log. It keeps the last
 // packet that does not wait, which may be in service.
 func (t *target) trimLog(now int64) {
