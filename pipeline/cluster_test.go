@@ -1,11 +1,15 @@
 package pipeline
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"testing"
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/pipeline/scenario"
 	"parsimon/schema"
+	"parsimon/schema/columns"
 	"parsimon/schema/daily"
 	"parsimon/stages/estimators"
 	"parsimon/stages/linksim"
@@ -40,7 +44,7 @@ func TestClusteredRuns(t *testing.T) {
 			t.Errorf("status %+v", status)
 		}
 		text := textOf(t, o.Lake, schema.Slowdowns, r.ID(), variant)
-		everyHopOnce(t, r)
+		delaysAreOfHops(t, r)
 		return text, casesOf(t, r)
 	}
 	whole, plain := run("", 0, 3)
@@ -65,23 +69,55 @@ func TestClusteredRuns(t *testing.T) {
 	}
 }
 
-// everyHopOnce compares the number of rows of hop_contributions with that of hops.
-func everyHopOnce(t *testing.T, r *Estimation) {
+// delaysAreOfHops checks that each row of hop_contributions is about a different hop of table hops, and that
+// the hops of each flow add up to its delay.
+func delaysAreOfHops(t *testing.T, r *Estimation) {
 	t.Helper()
-	count := func(table schema.Table) (n int64) {
-		files, err := r.Files(table)
+	type at struct {
+		Row  int64 `col:"flow_row"`
+		Hop  int16 `col:"hop"`
+		Link int32 `col:"link_id"`
+	}
+	type contribution struct {
+		at
+		NS float64 `col:"delay_ns"`
+	}
+	type flow struct {
+		Row     int64 `col:"flow_row"`
+		FCTNS   int64 `col:"fct_ns"`
+		IdealNS int64 `col:"ideal_ns"`
+	}
+	hops := map[at]bool{}
+	left := map[int64]float64{}
+	read := func(table schema.Table) schema.Batches {
+		in, err := r.Read(table)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range files {
-			n += f.Rows
-		}
-		return n
+		return in
 	}
-	got := count(schema.HopContributions)
-	want := count(schema.Hops)
-	if got != want {
-		t.Errorf("%d contributions of %d hops", got, want)
+	err := errors.Join(
+		columns.Each(read(schema.Hops), func(h *at) error { hops[*h] = true; return nil }),
+		columns.Each(read(schema.Slowdowns), func(f *flow) error {
+			left[f.Row] = float64(f.FCTNS - f.IdealNS)
+			return nil
+		}),
+		columns.Each(read(schema.HopContributions), func(c *contribution) error {
+			if !hops[c.at] {
+				return fmt.Errorf("%+v is no hop, or has two rows", c.at)
+			}
+			delete(hops, c.at)
+			left[c.Row] -= c.NS
+			return nil
+		}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, ns := range left {
+		if math.Abs(ns) > 0.51 {
+			t.Fatalf("flow row %d: its hops add %v ns less than its delay", row, ns)
+		}
 	}
 }
 

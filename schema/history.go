@@ -22,6 +22,7 @@ type addition struct {
 //	version 19   folders workload_…, derived columns, variants as values
 //	version 20   sizes and ETags of source files; table validation_links
 //	version 21   table message_sizes
+//	version 22   table flow_paths; no rows of hop_contributions that add nothing; hops without derived columns
 var added = map[string]map[string]addition{
 	Workloads.Name:        {"second_directions": {16, ""}, "file_bytes": {20, ""}, "etag": {20, ""}},
 	Rejects.Name:          {"reverse": {16, ""}},
@@ -34,6 +35,10 @@ var added = map[string]map[string]addition{
 // Removed has the tables that older programs wrote and this one does not have. Their files stay in a lake
 // until the estimate is committed again. Readers skip them.
 var Removed = []string{"hop_delays"}
+
+// Required has the tables that older programs did not write and stages of this one read. If a stage needs such
+// a table of an older lake, the stage that writes it runs again.
+var Required = []string{FlowPaths.Name}
 
 // WorkloadFolders is the first version in which tables of both scopes have a separate folder for
 // workloads.

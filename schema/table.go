@@ -23,7 +23,7 @@ import (
 
 // Version is the version of the tables and manifests of a lake. It is raised whenever a column is added or
 // removed, or changes its name, type or meaning. The metadata of every Parquet file has it.
-const Version = 21
+const Version = 22
 
 // VersionKey and TableKey are the keys of Version and of the table's name in Parquet and Arrow metadata.
 const (
@@ -56,9 +56,10 @@ func (t Table) ScenarioKeys() []string {
 }
 
 // HasStart reports whether files of the table have columns StartTime and StartDay. Both are computed from
-// start_ns, in UTC from 1970.
+// start_ns, in UTC from 1970. Table hops has none: it repeats the start of a flow at each of its hops.
 func (t Table) HasStart() bool {
-	return !t.Temporary && slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == "start_ns" })
+	return !t.Temporary && t.Name != Hops.Name &&
+		slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == "start_ns" })
 }
 
 // Column is one column of a table. Unit is empty for ids, counts, labels and ratios.
@@ -215,8 +216,8 @@ func (t Table) Select(names ...string) (columns []Column) {
 // Tables returns all tables of a lake.
 func Tables() []Table {
 	return []Table{
-		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, LinkLoads, LinkClusters, LinkStats,
-		LinkClasses, LinkSlots, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
+		Scenarios, Nodes, Links, Flows, Dependencies, JobFlows, Rejects, Hops, FlowPaths, LinkLoads, LinkClusters,
+		LinkStats, LinkClasses, LinkSlots, DelayBuckets, HopObservations, Feedback, SenderFeedback, SenderFCTs,
 		CaseSlowdowns, HopContributions, Slowdowns, Intervals, Warnings, Windows, SampledSlowdowns, MessageSizes,
 		ExactFCTs, ExactHops, Validations, ValidationLinks, Workloads, Records, WorkloadIntervals,
 		Comparisons, ComparisonLinks, Sweeps, SweepRuns,

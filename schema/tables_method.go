@@ -6,7 +6,7 @@ import (
 
 // Tables that the stages of the method pass to each other. Paths of flows:
 //
-//	flows ─ route ─→ hops, link_loads
+//	flows ─ route ─→ hops, flow_paths, link_loads
 var (
 	Hops = Table{
 		Name: "hops", Doc: "Links that each flow crosses: the input of the link cases.",
@@ -32,6 +32,19 @@ var (
 			{"between_ps", i32, false, "ps",
 				"time to send a byte on the links between the uplink and this one; at hop 0, on the slowest link"},
 		},
+	}
+	FlowPaths = Table{
+		Name: "flow_paths",
+		Doc: "What a flow alone in the network meets on its path: the part of an estimate that no other flow " +
+			"changes. Flows without a path have no row.",
+		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"},
+		Columns: append(Hops.Select("flow_row", "first_link", "hops"), []Column{
+			{"slowest_hop", i16, false, "",
+				"last hop with the lowest bandwidth behind hop 0; 0 if the path has one link"},
+			{"ideal_ns", i64, false, "ns", "ideal FCT: that of the flow alone, with an unlimited window"},
+			{"window_ns", i64, false, "ns", "delay of the flow alone by a window smaller than its path needs"},
+			{"round_trip_ns", i64, false, "ns", "round trip of a full packet and its ACK, without waits"},
+		}...),
 	}
 	LinkLoads = Table{
 		Name:  "link_loads",
@@ -87,8 +100,9 @@ var (
 	}
 	HopContributions = Table{
 		Name: "hop_contributions",
-		Doc: "The part of each flow's estimated FCT that each hop adds. Table slowdowns has the flow_id of each " +
-			"flow_row.",
+		Doc: "The part of each flow's estimated FCT that each hop adds. Hops that add nothing have no row. All " +
+			"hops are in table hops, or in exact_hops for estimator exact. Table slowdowns has the flow_id of " +
+			"each flow_row.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},

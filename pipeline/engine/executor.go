@@ -298,6 +298,9 @@ func (e *Executor) runTasks(ctx context.Context, j *job, todo []int) error {
 	if len(todo) == 0 {
 		return nil
 	}
+	if err := j.in.check(j.Stage); err != nil {
+		return err
+	}
 	ctx = pprof.WithLabels(ctx, pprof.Labels("stage", j.Stage.Name)) // for --cpu-profile
 	var worker Worker
 	err := guard(j.Stage, func() (err error) {
@@ -369,8 +372,8 @@ func (e *Executor) begin(s *Stage, l layout) error {
 }
 
 // resume finds the records of an earlier run for the tasks of this process. A task with damaged files counts
-// as incomplete. If the stage runs alone, a task whose files were collected also counts as incomplete,
-// because its files are the purpose of the run.
+// as incomplete. If the stage runs alone, a task whose files were collected, or that an older program ran
+// without one of the tables, also counts as incomplete, because its files are the purpose of the run.
 func (e *Executor) resume(j *job) (err error) {
 	j.Done = make([]*Record, len(j.Tasks))
 	for n, mine := range j.mine {
@@ -381,7 +384,10 @@ func (e *Executor) resume(j *job) (err error) {
 			return err
 		}
 		rec := j.Done[n]
-		if rec != nil && !e.whole && !e.shared() && slices.ContainsFunc(rec.Files, e.lake.Collected) {
+		if rec == nil || e.whole || e.shared() {
+			continue
+		}
+		if slices.ContainsFunc(rec.Files, e.lake.Collected) || slices.ContainsFunc(j.Stage.Writes, rec.lacks) {
 			j.Done[n] = nil
 		}
 	}

@@ -35,6 +35,11 @@ func (l layout) equal(m layout) bool {
 	return l.Stage == m.Stage && l.Method == m.Method && slices.Equal(l.Tasks, m.Tasks)
 }
 
+// lacks reports whether an older program ran the task and did not write a table.
+func (r *Record) lacks(t schema.Table) bool {
+	return slices.Contains(schema.Required, t.Name) && len(lake.FilesOf(r.Files, t)) == 0
+}
+
 // Records are the tasks of a stage with their records. The record of an incomplete task is nil.
 type Records struct {
 	Stage *Stage
@@ -182,8 +187,8 @@ func missing(l *lake.Lake, r Records) (text, shards string) {
 }
 
 // Repair prepares a plan to run again. If a stage is incomplete or its own files are damaged, the stages
-// whose collected files it needs will run again. Repair removes the records of damaged tasks, because Collect
-// must not treat a stage as complete while it may still read a table.
+// whose collected or missing files it needs will run again. Repair removes the records of damaged tasks,
+// because Collect must not treat a stage as complete while it may still read a table.
 func (e *Executor) Repair(p Plan) error {
 	for i := len(p) - 1; i >= 0; i-- { // a writer that runs again itself reads from earlier stages
 		r, _, err := ReadRecords(e.lake, p[i])
@@ -246,7 +251,8 @@ func (e *Executor) verify(rec *Record, check func(lake.DataFile) error) error {
 	return nil
 }
 
-// invalidate makes those tasks of a stage run again whose files of a table were collected.
+// invalidate makes those tasks of a stage run again whose files of a table were collected, or that an older
+// program ran without the table.
 func (e *Executor) invalidate(s *Stage, t schema.Table) error {
 	r, found, err := ReadRecords(e.lake, s)
 	if lake.IsReadError(err) {
@@ -257,12 +263,12 @@ func (e *Executor) invalidate(s *Stage, t schema.Table) error {
 	}
 	logged := false
 	for n, rec := range r.Done {
-		if rec == nil || !slices.ContainsFunc(lake.FilesOf(rec.Files, t), e.lake.Collected) {
+		if rec == nil || !rec.lacks(t) && !slices.ContainsFunc(lake.FilesOf(rec.Files, t), e.lake.Collected) {
 			continue
 		}
 		if !logged {
 			e.Log.Info().Str("stage", s.String()).Str("table", t.Name).
-				Msg("a removed temporary table is needed again: the stage runs again")
+				Msg("a missing table is needed: the stage runs again")
 			logged = true
 		}
 		if err := e.session.RemoveState(s.StatePath(recordName(n))); err != nil {

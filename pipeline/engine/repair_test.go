@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"parsimon/pipeline/lake"
@@ -116,5 +118,54 @@ func TestStageAloneMakesCollectedFiles(t *testing.T) {
 	n := files(t, session.Lake, toy.squares)
 	if n != toyTasks {
 		t.Errorf("%d files of squares", n)
+	}
+}
+
+// A stage that an older program ran without one of today's tables stays complete until a stage reads the table.
+// A plan then runs it again. A stage that runs alone says what to do, and runs again if it lacks the table
+// itself.
+func TestTablesOfOlderPrograms(t *testing.T) {
+	session := toyLake(t)
+	toy := newToy(toyScenario)
+	open := toy.numbers.Open
+	toy.run(t, session, settings()) // like an older program: it writes no paths
+	toy.numbers.Writes = append(toy.numbers.Writes, schema.FlowPaths)
+	toy.squares.Reads = append(toy.squares.Reads, toy.numbers.Output(schema.FlowPaths))
+	did := toy.run(t, session, settings())
+	if len(did) > 0 {
+		t.Errorf("a complete plan did %q", did)
+	}
+	if err := session.RemoveState(toy.squares.StatePath(recordName(3))); err != nil {
+		t.Fatal(err)
+	}
+	err := New(session, settings()).RunStage(t.Context(), toy.plan, toy.squares)
+	want := `an older version ran it, without table flow_paths: run "toy numbers" first`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	writePaths := func(in *Inputs) (Worker, error) {
+		work, err := open(in)
+		return func(ctx context.Context, a *Attempt) error {
+			a.Sink(schema.FlowPaths)
+			return work(ctx, a)
+		}, err
+	}
+	toy.numbers.Open = writePaths
+	did = toy.run(t, session, settings())
+	if !slices.Equal(did, append(all("numbers"), "squares 3")) {
+		t.Errorf("a plan that continues an older one did %q", did)
+	}
+	toy.numbers.Open = open
+	if err := session.RemoveState(toy.numbers.StatePath()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := New(session, settings()).RunStage(t.Context(), toy.plan, toy.numbers); err != nil {
+			t.Fatal(err)
+		}
+		did := toy.begun()
+		if !slices.Equal(did, all("numbers")) {
+			t.Errorf("the stage alone did %q", did)
+		}
 	}
 }

@@ -142,6 +142,17 @@ func (e *Executor) inputs(s *Stage) (*Inputs, error) {
 	return in, nil
 }
 
+// check returns an error if an older program ran a stage without one of the tables that a stage reads.
+func (in *Inputs) check(s *Stage) error {
+	for _, o := range s.Reads {
+		lacks := func(rec *Record) bool { return rec.lacks(o.Table) }
+		if slices.ContainsFunc(in.stages[o.Stage].Done, lacks) {
+			return &IncompleteError{Stage: o.Stage, Why: "an older version ran it, without table " + o.Table.Name}
+		}
+	}
+	return nil
+}
+
 // Records returns the records of a stage that the stage reads from.
 func (in *Inputs) Records(s *Stage) Records {
 	r, ok := in.stages[s]

@@ -22,12 +22,13 @@ const (
 // common are the bounds of columns that apply to every lake.
 var common = parquet.Bounds{
 	"start_ns": {0, maxTimeNS}, "first_start_ns": {0, maxTimeNS}, "last_start_ns": {0, maxTimeNS},
-	"fct_ns": {0, maxTimeNS}, "ideal_ns": {0, maxTimeNS},
+	"fct_ns": {0, maxTimeNS}, "ideal_ns": {0, maxTimeNS}, "window_ns": {0, maxTimeNS},
+	"round_trip_ns": {0, maxTimeNS},
 	"delay_to_link_ns": {0, maxTimeNS}, "path_delay_ns": {0, maxTimeNS}, "path_send_ns": {0, maxTimeNS},
 	"upstream_bps": {0, maxBps}, "downstream_bps": {0, maxBps}, "bandwidth_bps": {1, maxBps},
 	"size_bytes": {0, maxFlowSize}, "bytes": {0, math.MaxInt64}, "packets": {0, math.MaxInt64},
 	"flows": {0, maxRow}, "flow_row": {0, maxRow}, "after_row": {0, maxRow},
-	"hop": {0, maxHops}, "hops": {0, maxHops}, "between_ps": {0, math.MaxInt32},
+	"hop": {0, maxHops}, "hops": {0, maxHops}, "slowest_hop": {0, maxHops}, "between_ps": {0, math.MaxInt32},
 	"chunk": {0, math.MaxInt32}, "members": {0, math.MaxInt32}, "bucket": {0, math.MaxInt32}, "n": {0, maxRow},
 	"link_id": {0, math.MaxInt32}, "first_link": {0, math.MaxInt32}, "representative": {0, math.MaxInt32},
 	"src": {0, math.MaxInt32}, "dst": {0, math.MaxInt32},

@@ -402,6 +402,35 @@ func TestWhatIfSettings(t *testing.T) {
 	}
 }
 
+// What a flow meets alone depends on the transport. A what-if of another window therefore computes it again,
+// and has the rows of a run from nothing. If it used those of its base, its slowdowns would be wrong.
+func TestWhatIfOfAnotherWindow(t *testing.T) {
+	t.Parallel()
+	small := []scenario.Setting{{Key: "window", Value: "3KB"}}
+	file, err := scenario.LoadWith(fixture.Services(t), small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := settings(t, estimators.Independent)
+	run := opened(t, fresh.Lake, estimate(t, file, fresh), fresh.Variant)
+	o, base := servicesBase(t, fresh.Variant)
+	w, err := WhatIf(t.Context(), base, scenario.Changes{Settings: small}, o, CompareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := opened(t, o.Lake, w.Other.Scenario, o.Variant)
+	before := opened(t, o.Lake, base, o.Variant)
+	for _, table := range []schema.Table{schema.FlowPaths, schema.Slowdowns} {
+		rows := tableRows(t, changed, table)
+		if rows != tableRows(t, run, table) {
+			t.Errorf("table %s differs from that of a run from nothing", table.Name)
+		}
+		if rows == tableRows(t, before, table) {
+			t.Errorf("table %s is that of the base", table.Name)
+		}
+	}
+}
+
 // A search reports each value that it tested and the result. The runs of a scenario with jobs choose exact
 // automatically.
 func TestSweepUntil(t *testing.T) {

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,7 +80,7 @@ type crowdedRow struct {
 // An overflowed is a flow that may be affected by full buffers and pauses.
 type overflowed struct {
 	of   watchedRow
-	hops []tables.ContributionRow
+	hops []tables.ContributionRow // of all hops of its path
 }
 
 // Waits says which columns of table hop_contributions have the waits of packets.
@@ -260,9 +261,41 @@ func (o *Overflow) dropped(f *overflowed) (laterNS float64) {
 	return laterNS
 }
 
+// readHops reads the hops of the watched flows, for limited buffers, and what they contribute.
+func (w *TailWatch) readHops(hops, contributions schema.Batches) error {
+	type crossed struct {
+		FlowRow int64 `col:"flow_row"`
+		Hop     int16 `col:"hop"`
+		LinkID  int32 `col:"link_id"`
+	}
+	err := columns.Each(hops, func(h *crossed) error {
+		f, err := w.flowOf(schema.Hops, h.FlowRow, h.LinkID)
+		if f != nil {
+			at := tables.Contribution{FlowRow: h.FlowRow, Hop: h.Hop, LinkID: h.LinkID}
+			f.hit.hops = append(f.hit.hops, tables.ContributionRow{Contribution: at})
+		}
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, contributions.Close())
+	}
+	return columns.Each(contributions, func(r *tables.ContributionRow) error {
+		f, err := w.addHop(&watchedHop{r.FlowRow, r.Hop, r.LinkID, r.DelayNS})
+		if f == nil {
+			return err
+		}
+		at := slices.IndexFunc(f.hit.hops, func(h tables.ContributionRow) bool { return h.Hop == r.Hop })
+		if at < 0 {
+			return fmt.Errorf("hop_contributions: flow row %d has hop %d, which is not in table hops", r.FlowRow,
+				r.Hop)
+		}
+		f.hit.hops[at] = *r
+		return nil
+	})
+}
+
 // paused returns how much later a flow finishes because links are paused for other flows, in ns.
 func (o *Overflow) paused(f *overflowed) (laterNS float64) {
-	slices.SortFunc(f.hops, func(a, b tables.ContributionRow) int { return cmp.Compare(a.Hop, b.Hop) })
 	for i, h := range f.hops {
 		l := &o.net.Links[h.LinkID]
 		// PFC pauses switches before it pauses a host for a port to another host. The exception is a host
@@ -283,6 +316,7 @@ func (o *Overflow) paused(f *overflowed) (laterNS float64) {
 
 // add adds a flow whose hops have been added.
 func (o *Overflow) add(f *overflowed) {
+	slices.SortFunc(f.hops, func(a, b tables.ContributionRow) int { return cmp.Compare(a.Hop, b.Hop) })
 	later := o.dropped
 	if o.buffer.PFC {
 		later = o.paused

@@ -3,6 +3,7 @@ package diagnose_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,23 +65,28 @@ func TestOverflow(t *testing.T) {
 		{"PFC, beside it", lossless, beside, 500, 4 * room, false, 0, 0, -0.5},
 		{"PFC, beside it at another time", lossless, beside, 500, 4 * room, false, 5e6, 0, 0},
 	} {
-		var stats, slowdowns, hops tables.Memory
+		var stats, slowdowns, hops, contributions tables.Memory
 		var flows []tables.SlowdownRow
+		var crossed []tables.Hop
 		var at []tables.ContributionRow
 		for i := range 1000 {
 			flows = append(flows, tables.SlowdownRow{FlowRow: int64(i), SizeBytes: 50_000, FCTNS: fct, Slowdown: 2})
 			for h, link := range c.path {
 				r := tables.ContributionRow{Contribution: tables.Contribution{FlowRow: int64(i), Hop: int16(h), Hops: 3,
 					LinkID: link}}
+				crossed = append(crossed, tables.Hop{LocalHop: tables.LocalHop{FlowAtHop: tables.FlowAtHop{
+					FlowRow: int64(i), Hop: int16(h), Hops: 3, LinkID: link,
+				}}})
 				if i < c.flows && h == 2 {
 					r.LongestNS = c.longest
 					if c.lastIs {
 						r.WaitNS = float64(r.LongestNS)
 					}
 				}
-				at = append(at, r)
+				at = tables.AppendContribution(at, r)
 			}
 		}
+		slices.Reverse(crossed) // table hops has the hops of a flow in the order of their links
 		queue := func(link int32, ns int64) tables.LinkStat {
 			return tables.LinkStat{LinkID: link, LinkCounters: tables.LinkCounters{MaxQueueBytes: int64(bytes(ns)),
 				CrowdedAtNS: []float64{c.atNS}, CrowdedBytes: []float64{bytes(ns)}}}
@@ -90,11 +96,15 @@ func TestOverflow(t *testing.T) {
 			rows = append(rows, queue(9, c.other))
 		}
 		err := errors.Join(tables.LinkStats.Write(&stats, rows), tables.Slowdowns.Write(&slowdowns, flows),
-			tables.HopContributions.Write(&hops, at))
+			tables.HopContributions.Write(&contributions, at), tables.Hops.Write(&hops, crossed))
 		o, overflowErr := diagnose.NewOverflow(model(c.buffer), exact.Rooms(model(c.buffer)), &loads,
 			diagnose.OwnColumns, stats.Read())
-		w := diagnose.NewTailWatch(n, &loads, confidence.Tails{}, o)
-		if err := errors.Join(err, overflowErr, w.Watch(0, 1000, slowdowns.Read(), hops.Read())); err != nil {
+		w := diagnose.NewTailWatch(n, confidence.Tails{}, o)
+		in := diagnose.Watched{
+			Flows: step.Range{Hi: 1000}, Slowdowns: slowdowns.Read(), Contributions: contributions.Read(),
+			Hops: hops.Read(),
+		}
+		if err := errors.Join(err, overflowErr, w.Watch(in)); err != nil {
 			t.Fatal(err)
 		}
 		got := w.Warnings()

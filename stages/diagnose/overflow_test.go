@@ -161,7 +161,6 @@ func lateBy(o *Overflow, path []int32, longestNS, lastNS int64) (droppedNS, paus
 		}
 		f.hops = append(f.hops, r)
 	}
-	slices.Reverse(f.hops)
 	return o.dropped(f), o.paused(f)
 }
 

@@ -131,15 +131,41 @@ func (r *reader) caseDelays(flows step.Range) ([]int64, error) {
 }
 
 // watch reads all flows again. If the estimate is made by link cases, it also reads what their hops
-// contribute.
+// contribute. If buffers are limited, it reads all of their hops. If delays are drawn, it reads the hops of
+// loaded links.
 func (r *reader) watch(ctx context.Context, tails confidence.Tails) (*TailWatch, error) {
-	watch := NewTailWatch(r.model.Network, r.loads, tails, r.overflow)
+	watch := NewTailWatch(r.model.Network, tails, r.overflow)
+	hops := r.Routed.Output(schema.Hops)
+	if r.Buckets != nil {
+		var err error
+		read := func(links step.Range) schema.Batches {
+			return r.task.Read(step.Selection{Column: "link_id", Range: links}, hops)
+		}
+		files := len(r.task.Tasks(r.Routed))
+		if watch.twice, err = crossTwice(r.model.Network, r.loads, r.workload.Flows, files, read); err != nil {
+			return nil, err
+		}
+	}
 	return watch, r.eachPart(ctx, func(flows step.Range, slowdowns schema.Batches) error {
-		var hops schema.Batches
+		in := Watched{Flows: flows, Slowdowns: slowdowns}
 		if r.Cases != nil {
 			rows := step.Selection{Column: "flow_row", Range: flows}
-			hops = r.task.Read(rows, r.Contributions.Output(schema.HopContributions))
+			in.Contributions = r.task.Read(rows, r.Contributions.Output(schema.HopContributions))
 		}
-		return watch.Watch(flows.Lo, flows.Hi-flows.Lo, slowdowns, hops)
+		if r.overflow != nil {
+			in.Hops = r.hopsOf(flows)
+		}
+		return watch.Watch(in)
 	})
+}
+
+// hopsOf streams table hops of consecutive chunks of flows.
+func (r *reader) hopsOf(flows step.Range) schema.Batches {
+	var parts []schema.Batches
+	for n, chunk := range r.task.Tasks(r.Routed) {
+		if chunk.Lo >= flows.Lo && chunk.Hi <= flows.Hi {
+			parts = append(parts, r.task.Part(r.Routed.Output(schema.Hops), n))
+		}
+	}
+	return columns.Concat(parts...)
 }

@@ -62,6 +62,9 @@ func Step(m *step.Model, e Estimate) *step.Step {
 	if e.Buckets != nil {
 		s.Reads = append(s.Reads, e.Buckets.Output(schema.DelayBuckets))
 	}
+	if e.Buckets != nil || e.limited(m) {
+		s.Reads = append(s.Reads, e.Routed.Output(schema.Hops))
+	}
 	if e.Clusters != nil {
 		s.Reads = append(s.Reads, e.Clusters.Output(schema.LinkClusters))
 	}

@@ -64,6 +64,9 @@ func TestStepOfEveryEstimator(t *testing.T) {
 				}
 			}
 			cases := e != estimators.Exact
+			if reads["hops"] != (e == estimators.Independent || limited && cases) {
+				t.Errorf("%s reads %v", e, reads)
+			}
 			if reads["link_stats"] != (limited && cases) || reads["case_slowdowns"] != (e == estimators.Flow) {
 				t.Errorf("%s reads %v", e, reads)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/schema"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
 	"parsimon/stages/confidence"
@@ -105,19 +106,41 @@ func TestConstantsOfTheTransport(t *testing.T) {
 	}
 }
 
+// crossing returns the flows that cross two loaded links of SmallNetwork, given their hops.
+func crossing(t *testing.T, loads *route.Loads, flows int64, hops []tables.ContributionRow) flowSet {
+	t.Helper()
+	var table tables.Memory
+	var rows []tables.Hop
+	for _, h := range hops {
+		at := tables.FlowAtHop{LinkID: h.LinkID, FlowRow: h.FlowRow, Hop: h.Hop}
+		rows = append(rows, tables.Hop{LocalHop: tables.LocalHop{FlowAtHop: at}})
+	}
+	if err := tables.Hops.Write(&table, rows); err != nil {
+		t.Fatal(err)
+	}
+	read := func(step.Range) schema.Batches { return table.Read() }
+	twice, err := crossTwice(topologytest.SmallNetwork(t), loads, flows, 1, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return twice
+}
+
 // tail runs a TailWatch over flows of SmallNetwork, without tails.
 func tail(t *testing.T, loads *route.Loads, flows []tables.SlowdownRow,
 	hops []tables.ContributionRow) *TailWatch {
 	t.Helper()
 	n := topologytest.SmallNetwork(t)
-	w := NewTailWatch(n, loads, confidence.Tails{}, nil)
+	w := NewTailWatch(n, confidence.Tails{}, nil)
+	w.twice = crossing(t, loads, int64(len(flows)), hops)
 	var slow, at tables.Memory
 	err := tables.Slowdowns.Write(&slow, flows)
 	if err == nil {
 		err = tables.HopContributions.Write(&at, hops)
 	}
 	if err == nil {
-		err = w.Watch(0, int64(len(flows)), slow.Read(), at.Read())
+		rows := step.Range{Hi: int64(len(flows))}
+		err = w.Watch(Watched{Flows: rows, Slowdowns: slow.Read(), Contributions: at.Read()})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +243,7 @@ func TestLinksOfSlowFlows(t *testing.T) {
 	if err := tables.Slowdowns.Write(&slow, flows); err != nil {
 		t.Fatal(err)
 	}
-	err := w.Watch(0, 3, slow.Read(), at.Read())
+	err := w.Watch(Watched{Flows: step.Range{Hi: 3}, Slowdowns: slow.Read(), Contributions: at.Read()})
 	if err == nil || !strings.Contains(err.Error(), "flow row 0 crosses link 8, of 8 links") {
 		t.Errorf("error %v", err)
 	}

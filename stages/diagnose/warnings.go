@@ -13,13 +13,11 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
 	"parsimon/simkernel"
 	"parsimon/stages/confidence"
 	"parsimon/stages/route"
 	"parsimon/stages/step"
-	"parsimon/stages/tables"
 	"parsimon/stages/topology"
 )
 
@@ -200,9 +198,9 @@ func unusualTransport(m *step.Model, loads *route.Loads) []Warning {
 // A TailWatch finds where the slowest flows of an estimate wait, and how much windows that are too small
 // delay flows. It reads one chunk of flows at a time and must not be used by several goroutines at a time.
 type TailWatch struct {
-	net    *topology.Network
-	loaded []bool // by link: its load is at least loadedLink
-	tails  confidence.Tails
+	net   *topology.Network
+	tails confidence.Tails
+	twice flowSet // flows that cross two loaded links; nil: not known
 
 	flows, loadedTwice int64
 	limited            int64                     // flows whose window is smaller than their path needs
@@ -211,14 +209,14 @@ type TailWatch struct {
 	spread             [sizebin.Count + 1]spread // of the slowest flows of each size bin, and of all flows
 	delays             []psSum                   // of the slowest 1% of all flows, by link
 
-	chunk    []watchedFlow // by row of the chunk
+	firstRow int64         // of the flows that are being read
+	chunk    []watchedFlow // these flows
 	overflow *Overflow     // nil: buffers are unlimited
 }
 
 type watchedFlow struct {
-	bin          int  // size bin; -1: the flow has no estimate
-	ofAll, ofBin bool // among the slowest 1%
-	loadedLinks  int
+	bin          int         // size bin; -1: the flow has no estimate
+	ofAll, ofBin bool        // among the slowest 1%
 	hit          *overflowed // if buffers are limited
 	// Of its delays behind the host's uplink. At the uplink, flows wait for flows of their own host.
 	sum, squares float64
@@ -242,11 +240,8 @@ type spread struct {
 }
 
 // NewTailWatch returns a TailWatch for an estimate with these tails.
-func NewTailWatch(n *topology.Network, loads *route.Loads, tails confidence.Tails,
-	overflow *Overflow) *TailWatch {
-	loaded := names.Of(n.Links, func(l topology.Link) bool { return loads.Load(l) >= loadedLink })
-	return &TailWatch{net: n, tails: tails, overflow: overflow, loaded: loaded,
-		delays: make([]psSum, len(n.Links))}
+func NewTailWatch(n *topology.Network, tails confidence.Tails, overflow *Overflow) *TailWatch {
+	return &TailWatch{net: n, tails: tails, overflow: overflow, delays: make([]psSum, len(n.Links))}
 }
 
 type watchedRow struct {
@@ -268,46 +263,44 @@ type watchedHop struct {
 	DelayNS float64 `col:"delay_ns"`
 }
 
-// Watch reads one chunk of flows, rows firstRow to firstRow+rows-1 of table flows: their rows of table
-// slowdowns and, if hops is not nil, of hop_contributions. Rows of other flows are skipped. The hops of a
-// flow are summed in the order of the table.
-func (w *TailWatch) Watch(firstRow, rows int64, slowdowns, hops schema.Batches) error {
-	w.chunk = columns.Resize(w.chunk, int(rows))
+// Watched is what Watch reads for a range of rows of table flows. Rows of other flows are skipped.
+type Watched struct {
+	Flows     step.Range
+	Slowdowns schema.Batches
+	// Contributions is table hop_contributions. The hops of a flow are summed in the order of the table.
+	Contributions schema.Batches // nil: not known
+	Hops          schema.Batches // table hops, for limited buffers
+}
+
+// Watch reads consecutive flows.
+func (w *TailWatch) Watch(in Watched) error {
+	w.firstRow = in.Flows.Lo
+	w.chunk = columns.Resize(w.chunk, int(in.Flows.Hi-in.Flows.Lo))
 	for i := range w.chunk {
 		w.chunk[i] = watchedFlow{bin: -1}
 	}
-	err := columns.Each(slowdowns, func(r *watchedRow) error {
-		if r.Row < firstRow || r.Row >= firstRow+rows {
-			return nil
+	err := columns.Each(in.Slowdowns, func(r *watchedRow) error {
+		if r.Row >= in.Flows.Lo && r.Row < in.Flows.Hi {
+			w.addFlow(&w.chunk[r.Row-in.Flows.Lo], r)
 		}
-		w.addFlow(&w.chunk[r.Row-firstRow], r)
 		return nil
 	})
-	if err != nil || hops == nil {
+	if err != nil || in.Contributions == nil {
 		return err
 	}
 	if w.overflow == nil {
-		err = columns.Each(hops, func(r *watchedHop) error {
-			_, err := w.addHop(firstRow, r)
+		err = columns.Each(in.Contributions, func(r *watchedHop) error {
+			_, err := w.addHop(r)
 			return err
 		})
 	} else {
-		err = columns.Each(hops, func(r *tables.ContributionRow) error {
-			f, err := w.addHop(firstRow, &watchedHop{r.FlowRow, r.Hop, r.LinkID, r.DelayNS})
-			if f != nil {
-				f.hit.hops = append(f.hit.hops, *r)
-			}
-			return err
-		})
+		err = w.readHops(in.Hops, in.Contributions)
 	}
 	if err != nil {
 		return err
 	}
 	for i := range w.chunk {
 		f := &w.chunk[i]
-		if f.loadedLinks > 1 {
-			w.loadedTwice++
-		}
 		if f.ofAll {
 			w.spread[sizebin.Count].add(f)
 		}
@@ -331,6 +324,9 @@ func (w *TailWatch) addFlow(f *watchedFlow, r *watchedRow) {
 		f.hit = &overflowed{of: *r}
 	}
 	w.flows++
+	if w.twice.has(r.Row) {
+		w.loadedTwice++
+	}
 	w.fctNS += float64(r.FCT)
 	if r.Window > 0 {
 		w.limited++
@@ -341,18 +337,25 @@ func (w *TailWatch) addFlow(f *watchedFlow, r *watchedRow) {
 	}
 }
 
-// addHop adds a hop to its flow, which it returns. It returns nil for flows that are not watched.
-func (w *TailWatch) addHop(firstRow int64, r *watchedHop) (*watchedFlow, error) {
-	if r.FlowRow < firstRow || r.FlowRow >= firstRow+int64(len(w.chunk)) || w.chunk[r.FlowRow-firstRow].bin < 0 {
+// flowOf returns the flow of a row of a table, or nil if the flow is not watched. A link that the network
+// does not have is an error.
+func (w *TailWatch) flowOf(table schema.Table, row int64, link int32) (*watchedFlow, error) {
+	at := row - w.firstRow
+	if at < 0 || at >= int64(len(w.chunk)) || w.chunk[at].bin < 0 {
 		return nil, nil
 	}
-	if r.LinkID < 0 || int(r.LinkID) >= len(w.net.Links) {
-		return nil, fmt.Errorf("hop_contributions: flow row %d crosses link %d, of %d links", r.FlowRow, r.LinkID,
+	if link < 0 || int(link) >= len(w.net.Links) {
+		return nil, fmt.Errorf("%s: flow row %d crosses link %d, of %d links", table.Name, row, link,
 			len(w.net.Links))
 	}
-	f := &w.chunk[r.FlowRow-firstRow]
-	if w.loaded[r.LinkID] {
-		f.loadedLinks++
+	return &w.chunk[at], nil
+}
+
+// addHop adds a hop to its flow, which it returns. It returns nil for flows that are not watched.
+func (w *TailWatch) addHop(r *watchedHop) (*watchedFlow, error) {
+	f, err := w.flowOf(schema.HopContributions, r.FlowRow, r.LinkID)
+	if f == nil {
+		return nil, err
 	}
 	if f.ofAll {
 		w.delays[r.LinkID].add(uint64(math.Round(1000 * r.DelayNS)))

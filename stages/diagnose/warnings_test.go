@@ -29,7 +29,7 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	for _, l := range n.Links {
 		loads.Links[l.ID] = route.LinkLoad{Flows: 1, Bytes: int64(load(l.ID) * float64(l.BandwidthBps) * 1e6 / 8e9)}
 	}
-	w := NewTailWatch(n, &loads, confidence.Tails{All: 5}, nil)
+	w := NewTailWatch(n, confidence.Tails{All: 5}, nil)
 	var hops tables.Memory
 	var out []tables.ContributionRow
 	for i := range 200 {
@@ -46,6 +46,7 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	if err := tables.HopContributions.Write(&hops, out); err != nil {
 		t.Fatal(err)
 	}
+	w.twice = crossing(t, &loads, 200, out)
 	var rows []tables.SlowdownRow
 	for i := range 200 {
 		d := delays(i)
@@ -57,8 +58,9 @@ func watched(t *testing.T, load func(int32) float64, first func(i int) bool,
 	if err := tables.Slowdowns.Write(slow, rows); err != nil {
 		t.Fatal(err)
 	}
-	for _, chunk := range [][2]int64{{0, 120}, {120, 80}} {
-		if err := w.Watch(chunk[0], chunk[1], slow.Read(), hops.Read()); err != nil {
+	for _, chunk := range []step.Range{{Lo: 0, Hi: 120}, {Lo: 120, Hi: 200}} {
+		in := Watched{Flows: chunk, Slowdowns: slow.Read(), Contributions: hops.Read()}
+		if err := w.Watch(in); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +137,6 @@ func TestSpreadOfNoDelay(t *testing.T) {
 // Slow flows that wait at three links on average cause a warning. NIC waits do not count.
 func TestSpread(t *testing.T) {
 	n := methodtest.Clos(t)
-	loads := route.Loads{Links: make([]route.LinkLoad, len(n.Links)), LastStartNS: 1e6}
 	for _, c := range []struct {
 		delays []float64
 		tails  confidence.Tails
@@ -160,8 +161,9 @@ func TestSpread(t *testing.T) {
 		err := errors.Join(tables.Slowdowns.Write(&slowdowns,
 			[]tables.SlowdownRow{{SizeBytes: 50_000, Slowdown: 3}}),
 			tables.HopContributions.Write(&hops, rows))
-		w := NewTailWatch(n, &loads, c.tails, nil)
-		if err := errors.Join(err, w.Watch(0, 1, slowdowns.Read(), hops.Read())); err != nil {
+		w := NewTailWatch(n, c.tails, nil)
+		in := Watched{Flows: step.Range{Hi: 1}, Slowdowns: slowdowns.Read(), Contributions: hops.Read()}
+		if err := errors.Join(err, w.Watch(in)); err != nil {
 			t.Fatal(err)
 		}
 		got := ""

@@ -17,7 +17,6 @@ import (
 	"parsimon/simkernel/network"
 	"parsimon/stages/moves"
 	"parsimon/stages/route"
-	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
@@ -104,7 +103,7 @@ func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Option
 		model:    m,
 		options:  o,
 		out:      out,
-		alone:    slowdown.NewWriter(m),
+		alone:    newAlone(m),
 		feed:     feed{rows: rowReader{in: flows}},
 		waitNS:   make([]simkernel.Sum, len(m.Network.Links)),
 		progress: progress{report: o.Progress},
@@ -126,7 +125,7 @@ func Simulate(ctx context.Context, m *step.Model, flows schema.Batches, o Option
 			if f.number == row { // otherwise its last packet was delivered
 				left := LeftFlow{f.slowdown(), f.connection, f.background, bytes}
 				left.IdealNS = idealNS
-				left.WindowNS = x.alone.WindowNS(f.path, f.size)
+				left.WindowNS = x.alone.windowNS(f.path, f.size)
 				x.out.Left(left)
 			}
 		})
@@ -154,8 +153,8 @@ type simulation struct {
 	options Options
 	out     Tables
 	engine  *network.Network
-	routes  *moves.Routes    // nil: paths do not change
-	alone   *slowdown.Writer // computes the delay of windows without other flows
+	routes  *moves.Routes // nil: paths do not change
+	alone   *alone
 	feed    feed
 
 	mu       sync.Mutex // protects the fields below: flows are read while results arrive

@@ -15,7 +15,6 @@ import (
 	"parsimon/simkernel/network"
 	"parsimon/stages/methodtest"
 	"parsimon/stages/route"
-	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/topology"
@@ -137,15 +136,13 @@ func TestExactLoneFlow(t *testing.T) {
 	for i := range 40 {
 		one := flows.NewSlice(int64(i), int64(i+1))
 		fcts, hops, _ := simulateExactly(t, n, []arrow.Record{one}, Options{})
-		id := columns.Int64s(one, "flow_id")[0]
-		src := columns.Int32s(one, "src")[0]
-		dst := columns.Int32s(one, "dst")[0]
-		path, err := methodtest.Router(t, n).Path(id, src, dst, nil)
-		if err != nil {
+		var paths, others tables.Memory
+		out := route.Sink{Hops: &others, Paths: &paths, Loads: &others}
+		in := route.Chunk{Flows: methodtest.Table(one).Read()}
+		if _, err := route.Flows(t.Context(), methodtest.DCTCP(t, n), in, out); err != nil {
 			t.Fatal(err)
 		}
-		writer := slowdown.NewWriter(methodtest.DCTCP(t, n))
-		want := writer.IdealNS(path, columns.Int64s(one, "size_bytes")[0])
+		want := methodtest.Ints64(&paths, "ideal_ns")[0]
 		fct := methodtest.Ints64(fcts, "fct_ns")[0]
 		ideal := methodtest.Ints64(fcts, "ideal_ns")[0]
 		if fct != ideal || ideal != want {

@@ -55,7 +55,7 @@ func (x *simulation) take(r *network.Results) error {
 			x.stats.Retransmissions += int64(r.Again[i])
 			x.stats.Reordered += int64(r.Reordered[i])
 			if len(f.path) > 0 {
-				row.WindowNS = min(x.alone.WindowNS(f.path, f.size), row.FCTNS-row.IdealNS)
+				row.WindowNS = min(x.alone.windowNS(f.path, f.size), row.FCTNS-row.IdealNS)
 				row.Slowdown = float64(row.FCTNS) / float64(row.IdealNS)
 			}
 			x.stats.LastEndNS = max(x.stats.LastEndNS, row.StartNS+row.FCTNS)

@@ -8,22 +8,19 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
-	"parsimon/stages/topology"
 )
 
 // A Sampler computes the slowdowns of flows from a simulation of the whole network. It reuses its memory and
 // must not be used by several goroutines at a time.
 type Sampler struct {
-	net       *topology.Network
-	slowdowns *slowdown.Writer
-	hops      slowdown.HopIndex // from table exact_hops: marked packets, and wait of the last packet
-	fcts      []simulatedFCT    // by flow of the chunk
+	alone     *alone
+	slowdowns slowdown.Writer
+	hops      hopIndex
+	fcts      []simulatedFCT // by flow of the chunk
 }
 
 // NewSampler returns a sampler for flows of a scenario.
-func NewSampler(m *step.Model) *Sampler {
-	return &Sampler{net: m.Network, slowdowns: slowdown.NewWriter(m)}
-}
+func NewSampler(m *step.Model) *Sampler { return &Sampler{alone: newAlone(m)} }
 
 // A simulatedFCT has the columns of table exact_fcts that Sample reads. FCT is -1 if the flow was not
 // simulated.
@@ -54,33 +51,25 @@ func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Simulated, ou
 		if x.FCT < 0 {
 			return nil
 		}
-		hops, err := s.hops.Hops(f)
+		hops, err := s.hops.of(f)
 		if err != nil {
 			return err
 		}
-		for h := range hops {
-			link := hops[h].Link
-			if int(link) >= len(s.net.Links) {
-				return fmt.Errorf("exact_hops: link %d is not in the topology, which has %d links", link,
-					len(s.net.Links))
-			}
-			hops[h].LastNS = int64(hops[h].NS)
-			hops[h].Marks = int64(hops[h].Number)
-		}
-		to.Path = s.hops.Path()
 		// If paths change, a flow may be faster than it would be alone on its first path. Its ideal FCT is
 		// then its FCT.
-		ideal := s.slowdowns.IdealNS(to.Path, sizeBytes)
+		ideal := s.alone.idealNS(s.hops.path, sizeBytes)
 		if x.FCT < x.Ideal || x.Ideal > ideal || x.Ideal < ideal && x.FCT != x.Ideal {
 			return fmt.Errorf("exact_fcts has an FCT of %d ns and an ideal FCT of %d ns; on this path it is %d ns",
 				x.FCT, x.Ideal, ideal)
 		}
+		to.Hops = x.Hops
 		to.StartNS = x.Start
 		to.Retransmissions = x.Again
 		to.Reordered = x.Reordered
 		to.IdealNS = x.Ideal
 		to.DelayNS = x.FCT - x.Ideal
-		s.slowdowns.Attribute(c.FirstRow+int64(f), sizeBytes, hops, to)
+		windowNS := s.alone.windowNS(s.hops.path, sizeBytes)
+		s.slowdowns.Attribute(c.FirstRow+int64(f), windowNS, hops, to)
 		return nil
 	})
 }
@@ -104,9 +93,9 @@ func (s *Sampler) read(firstRow, rows int64, in Simulated) error {
 	if err != nil {
 		return err
 	}
-	s.hops.Begin(schema.ExactHops, firstRow, rows)
+	s.hops.begin(firstRow, rows)
 	for f := range s.fcts {
-		s.hops.Reserve(int64(f), s.fcts[f].Hops)
+		s.hops.reserve(f, s.fcts[f].Hops)
 	}
 	return columns.Each(in.Hops, func(r *hopRow) error {
 		switch {
@@ -114,8 +103,12 @@ func (s *Sampler) read(firstRow, rows int64, in Simulated) error {
 			return nil
 		case r.LastWaitNS < 0 || r.PacketsMarked < 0:
 			return fmt.Errorf("exact_hops: flow row %d has a wait or marks below 0 at hop %d", r.FlowRow, r.Hop)
+		case r.LinkID < 0 || int(r.LinkID) >= len(s.alone.links):
+			return fmt.Errorf("exact_hops: link %d is not in the topology, which has %d links", r.LinkID,
+				len(s.alone.links))
 		}
-		return s.hops.Add(r.FlowRow, r.Hop, s.fcts[r.FlowRow-firstRow].Hops,
-			slowdown.Cell{Link: r.LinkID, Number: r.PacketsMarked, NS: float64(r.LastWaitNS)})
+		return s.hops.add(r.FlowRow, slowdown.Hop{
+			Index: r.Hop, Link: r.LinkID, LastNS: r.LastWaitNS, Marks: int64(r.PacketsMarked),
+		})
 	})
 }

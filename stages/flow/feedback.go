@@ -11,6 +11,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -23,6 +24,7 @@ import (
 	"parsimon/stages/route"
 	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
+	"parsimon/stages/tables"
 )
 
 // A FeedbackBuilder computes the feedback of link cases from the observations of one pass.
@@ -55,9 +57,11 @@ type FeedbackBuilder struct {
 	trips  route.RoundTrips
 	runs   []bool // by link id: the next pass runs its case
 
-	observed observationIndex // of this pass
+	flows    []routedFlow      // of the chunk, for ForPass
+	paths    []tables.FlowPath // of the chunk, for ForSenders
+	observed observationIndex  // of this pass
 
-	bps        []int64             // bandwidths of the links of the current flow's path
+	path       []int32             // links of the current flow
 	hops       [][]simkernel.Block // observations of the current flow; after damping, what its hops send
 	blocks     []simkernel.Block   // feedback of the current hop
 	upstream   []blockSum          // by block: hops 1 to h-1
@@ -71,7 +75,6 @@ type FeedbackBuilder struct {
 func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder {
 	x := &FeedbackBuilder{
 		model: m, layout: m.Params.Layout(), trips: route.NewRoundTrips(m.Network, &m.Params),
-		observed: observationIndex{model: m},
 	}
 	for _, l := range m.Network.Links {
 		x.runs = append(x.runs, omitted.Runs(l.ID))
@@ -79,58 +82,110 @@ func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder
 	return x
 }
 
+// A routedFlow has the columns of table flows that determine the path of a flow.
+type routedFlow struct {
+	Src        int32 `col:"src"`
+	Dst        int32 `col:"dst"`
+	SizeBytes  int64 `col:"size_bytes"`
+	Connection int64 `col:"connection_id"`
+}
+
 // ForPass writes the feedback of one chunk of flows for pass 2: table feedback, by link and flow, in the
-// order of table hops. The feedback is damped. Hops without feedback have no rows.
+// order of table hops. The feedback is damped. Hops without feedback have no rows. Hops that observed nothing
+// receive feedback, too, so the router finds the links of the flows that observed anything.
 //
 // observed is table hop_observations, in any order. If it has several rows of a flow and hop, the first is
 // used. Hops without a row observed nothing. Rows of flows of other chunks are skipped. A row about a hop
 // that is not on the flow's path is an error.
 func (x *FeedbackBuilder) ForPass(
-	ctx context.Context, flows slowdown.Chunk, observed schema.Batches, out schema.Sink,
+	ctx context.Context, c slowdown.Chunk, observed schema.Batches, out schema.Sink,
 ) error {
-	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
-		trip := x.trips.PathNS(x.observed.Path())
+	if err := x.readFlows(c); err != nil {
+		return errors.Join(err, observed.Close())
+	}
+	return x.build(ctx, c, observed, out, func(f int) error {
+		err := x.setPath(&x.flows[f])
+		if err != nil || len(x.path) == 0 {
+			return err
+		}
+		row := c.FirstRow + int64(f)
+		longest, err := x.readHops(f, len(x.path), x.path[0])
+		if err != nil {
+			return err
+		}
+		trip := x.trips.PathNS(x.path)
 		for h := 1; h < len(x.hops); h++ {
 			x.damp(x.hops[h], row, trip)
 		}
 		x.sumDownstream(longest)
 		x.passFeedback(row, longest)
+		return nil
 	})
 }
 
 // ForSenders writes the feedback of one chunk of flows for the replay: table sender_feedback. It differs from
-// ForPass in that it is not damped and is for hop 0 of every flow.
+// ForPass in that it is not damped and is for hop 0 of every flow. paths is table flow_paths of the chunk.
 func (x *FeedbackBuilder) ForSenders(
-	ctx context.Context, flows slowdown.Chunk, observed schema.Batches, out schema.Sink,
-) error {
-	return x.build(ctx, flows, observed, out, func(row int64, longest int) {
-		x.sumDownstream(longest)
-		x.senderFeedback(row, longest)
-	})
-}
-
-// build calls feedback for each flow that observed anything, with its hops in x.hops, and writes the rows.
-// longest is the largest number of blocks of a hop.
-func (x *FeedbackBuilder) build(ctx context.Context, flows slowdown.Chunk, observed schema.Batches,
-	out schema.Sink, feedback func(row int64, longest int)) error {
-	if err := x.observed.read(flows, observed); err != nil {
-		return err
+	ctx context.Context, c slowdown.Chunk, paths, observed schema.Batches, out schema.Sink,
+) (err error) {
+	if x.paths, err = c.ReadPaths(x.paths, paths); err != nil {
+		return errors.Join(err, observed.Close())
 	}
-	x.out.reset()
-	for f := range int(flows.Rows) {
-		if f%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !x.observed.Observed(f) {
-			continue
-		}
-		row := flows.FirstRow + int64(f)
-		longest, err := x.readHops(f, row)
+	return x.build(ctx, c, observed, out, func(f int) error {
+		path := &x.paths[f]
+		longest, err := x.readHops(f, int(path.Hops), path.FirstLink)
 		if err != nil {
 			return err
 		}
-		if len(x.hops) > 0 {
-			feedback(row, longest)
+		x.sumDownstream(longest)
+		x.senderFeedback(path, longest)
+		return nil
+	})
+}
+
+// readFlows reads a chunk of flows.
+func (x *FeedbackBuilder) readFlows(c slowdown.Chunk) error {
+	x.flows = x.flows[:0]
+	err := columns.EachRows(c.Flows, tables.SmallBatch, func(part []routedFlow) error {
+		x.flows = append(x.flows, part...)
+		return nil
+	})
+	if err == nil && int64(len(x.flows)) != c.Rows {
+		err = fmt.Errorf("flows: the chunk at row %d has %d flows, %d were routed", c.FirstRow, len(x.flows),
+			c.Rows)
+	}
+	return err
+}
+
+// setPath sets path to the links of a flow.
+func (x *FeedbackBuilder) setPath(of *routedFlow) (err error) {
+	x.path = x.path[:0]
+	if route.ComputeStep(of.Src, of.Dst, of.SizeBytes) {
+		return nil
+	}
+	x.path, err = x.model.Router.Path(of.Connection, of.Src, of.Dst, x.path)
+	if x.model.Unreachable == step.CountUnreachable && route.IsUnreachable(err) {
+		return nil
+	}
+	return err
+}
+
+// build calls feedback for each flow of the chunk that observed anything, and writes the rows.
+func (x *FeedbackBuilder) build(ctx context.Context, c slowdown.Chunk, observed schema.Batches,
+	out schema.Sink, feedback func(f int) error) error {
+	if err := x.observed.read(c, observed); err != nil {
+		return err
+	}
+	x.out.reset()
+	for f := range int(c.Rows) {
+		if f%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !x.observed.Has(f) {
+			continue
+		}
+		if err := feedback(f); err != nil {
+			return err
 		}
 	}
 	w := &x.out // by link; the rows of a link stay in the order of the flows
@@ -138,23 +193,21 @@ func (x *FeedbackBuilder) build(ctx context.Context, flows slowdown.Chunk, obser
 	return feedbackTable.WriteOrdered(out, w.rows, places, &w.blocks)
 }
 
-// readHops sets x.hops to what the packets of flow f of the chunk observed. It returns the largest number of
-// blocks of a hop.
-func (x *FeedbackBuilder) readHops(f int, row int64) (longest int, err error) {
-	x.hops = x.hops[:0]
-	hops, err := x.observed.Hops(f)
+// readHops sets x.hops to what the packets of flow f of the chunk observed. Its path has a number of hops and
+// begins at firstLink. It returns the largest number of blocks of a hop.
+func (x *FeedbackBuilder) readHops(f, hops int, firstLink int32) (longest int, err error) {
+	rows, err := x.observed.Of(f, hops, firstLink)
 	if err != nil {
 		return 0, err
 	}
-	x.hops = columns.Grow(x.hops, len(hops))[:len(hops)]
-	for h := range hops {
+	x.hops = columns.Grow(x.hops[:0], hops)[:hops]
+	for h := range x.hops {
 		x.hops[h] = x.hops[h][:0]
-		if hops[h].Number < 0 {
-			continue
-		}
-		x.hops[h], err = linksim.ReadBlocks(x.hops[h], x.observed.encoded.At(int(hops[h].Number)))
-		if err != nil {
-			return 0, fmt.Errorf("hop_observations: flow row %d, hop %d: %w", row, h, err)
+	}
+	for _, row := range rows {
+		h := x.observed.rows[row].hop
+		if x.hops[h], err = x.observed.blocks(x.hops[h], f, row); err != nil {
+			return 0, err
 		}
 		longest = max(longest, len(x.hops[h]))
 	}
@@ -175,16 +228,14 @@ func (x *FeedbackBuilder) sumDownstream(longest int) {
 }
 
 // senderFeedback appends the feedback of hop 0: the sum over all other hops, divided at the slowest hop.
-func (x *FeedbackBuilder) senderFeedback(row int64, longest int) {
-	x.bps = route.Bandwidths(x.model.Network, x.observed.Path(), x.bps[:0])
-	slowest := route.SlowestHop(x.bps)
+func (x *FeedbackBuilder) senderFeedback(path *tables.FlowPath, longest int) {
 	x.blocks = columns.Resize(x.blocks, longest)
 	for b, s := range x.downstream[:longest] {
-		behind := x.downstream[max(0, slowest-1)*longest+b].waitNS
+		behind := x.downstream[max(0, int(path.SlowestHop)-1)*longest+b].waitNS
 		x.blocks[b] = simkernel.Block{UpstreamNS: clampNS(s.waitNS - behind), WaitNS: clampNS(behind),
 			Marks: s.marks, Denied: s.denied}
 	}
-	x.out.add(x.observed.Path()[0], row, 0, x.blocks)
+	x.out.add(path.FirstLink, path.FlowRow, 0, x.blocks)
 }
 
 func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
@@ -196,7 +247,7 @@ func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 				x.upstream[b].add(&x.hops[h-1][b])
 			}
 		}
-		if !x.runs[x.observed.Path()[h]] {
+		if !x.runs[x.path[h]] {
 			continue
 		}
 		x.blocks = columns.Resize(x.blocks, longest)
@@ -211,7 +262,7 @@ func (x *FeedbackBuilder) passFeedback(row int64, longest int) {
 			}
 			x.blocks[b] = out
 		}
-		x.out.add(x.observed.Path()[h], row, int16(h), x.blocks)
+		x.out.add(x.path[h], row, int16(h), x.blocks)
 	}
 }
 

@@ -86,6 +86,26 @@ func lineFlow() slowdown.Chunk {
 	return slowdown.Chunk{FirstRow: 7, Rows: 1, Flows: methodtest.Table(flow).Read()}
 }
 
+// linePaths is table flow_paths of flows from host 1 to host 0 of lineNetwork, by default of that of
+// lineFlow.
+func linePaths(t *testing.T, m *step.Model, sizes ...int64) *tables.Memory {
+	t.Helper()
+	if len(sizes) == 0 {
+		sizes = []int64{1000}
+	}
+	var rows []workload.Row
+	for _, size := range sizes {
+		rows = append(rows, workload.Row{Src: 1, SizeBytes: size})
+	}
+	var paths tables.Memory
+	flows := methodtest.Table(methodtest.FlowRecord(rows...))
+	out := route.Sink{Hops: &tables.Memory{}, Paths: &paths, Loads: &tables.Memory{}}
+	if _, err := route.Flows(t.Context(), m, route.Chunk{FirstRow: 7, Flows: flows.Read()}, out); err != nil {
+		t.Fatal(err)
+	}
+	return &paths
+}
+
 // lineModel is a model of lineNetwork.
 func lineModel(t *testing.T) *step.Model {
 	t.Helper()
@@ -97,11 +117,13 @@ func built(t *testing.T, x *FeedbackBuilder, senders bool,
 	observed *tables.Memory) map[int32][]simkernel.Block {
 	t.Helper()
 	var out tables.Memory
-	build := x.ForPass
+	var err error
 	if senders {
-		build = x.ForSenders
+		err = x.ForSenders(t.Context(), lineFlow(), linePaths(t, x.model).Read(), observed.Read(), &out)
+	} else {
+		err = x.ForPass(t.Context(), lineFlow(), observed.Read(), &out)
 	}
-	if err := build(t.Context(), lineFlow(), observed.Read(), &out); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return feedbackOf(t, &out)
@@ -229,9 +251,15 @@ func TestFeedbackErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = NewFeedbackBuilder(m, nil).ForPass(t.Context(), lineFlow(), observed.Read(), &tables.Memory{})
-		if err == nil || !strings.Contains(err.Error(), "flow row 7"+c.want) {
-			t.Errorf("%+v: error %v, want %q", c.row, err, c.want)
+		x := NewFeedbackBuilder(m, nil)
+		out := &tables.Memory{}
+		for _, err := range []error{
+			x.ForPass(t.Context(), lineFlow(), observed.Read(), out),
+			x.ForSenders(t.Context(), lineFlow(), linePaths(t, m).Read(), observed.Read(), out),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "flow row 7"+c.want) {
+				t.Errorf("%+v: error %v, want %q", c.row, err, c.want)
+			}
 		}
 	}
 }
@@ -245,9 +273,15 @@ func TestFeedbackOfAnotherChunk(t *testing.T) {
 	if err == nil || err.Error() != "flows: the chunk at row 7 has 1 flows, 2 were routed" {
 		t.Errorf("error %v", err)
 	}
+	m := lineModel(t)
+	paths := linePaths(t, m, 1, 1) // of rows 7 and 8
+	err = NewFeedbackBuilder(m, nil).ForSenders(t.Context(), lineFlow(), paths.Read(), none.Read(), none)
+	if err == nil || err.Error() != "flow_paths: flow row 8 is not in the chunk of 1 flows at row 7" {
+		t.Errorf("error %v", err)
+	}
 }
 
-// Flows between hosts that no path joins, and steps of computation, have no hops and no feedback.
+// Flows between hosts that no path joins, and steps of computation, have no path and no feedback.
 func TestFeedbackOfFlowsWithoutAPath(t *testing.T) {
 	n := lineNetwork(t)
 	if err := n.Fail(2, 3); err != nil {
@@ -256,21 +290,13 @@ func TestFeedbackOfFlowsWithoutAPath(t *testing.T) {
 	m := methodtest.DCTCP(t, n)
 	m.Unreachable = step.CountUnreachable
 	x := NewFeedbackBuilder(m, nil)
-	chunk := lineFlow()
-	chunk.Rows = 2
-	flows := methodtest.FlowRecord(workload.Row{Src: 1, SizeBytes: 1}, workload.Row{})
-	chunk.Flows = methodtest.Table(flows).Read()
-	if err := x.observed.read(chunk, (&tables.Memory{}).Read()); err != nil {
-		t.Fatal(err)
-	}
-	for f := range 2 {
-		hops, err := x.observed.Hops(f)
-		if err != nil || len(hops) > 0 {
-			t.Errorf("flow %d has %d hops, %v", f, len(hops), err)
+	for name, flow := range map[string]routedFlow{"unreachable": {Src: 1, SizeBytes: 1}, "computation": {}} {
+		if err := x.setPath(&flow); err != nil || len(x.path) > 0 {
+			t.Errorf("%s: %d hops, %v", name, len(x.path), err)
 		}
 	}
 	m.Unreachable = step.RefuseUnreachable
-	if _, err := x.observed.Hops(0); !route.IsUnreachable(err) {
+	if err := x.setPath(&routedFlow{Src: 1, SizeBytes: 1}); !route.IsUnreachable(err) {
 		t.Errorf("error %v", err)
 	}
 }

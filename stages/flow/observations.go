@@ -1,39 +1,26 @@
 package flow
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/linksim"
-	"parsimon/stages/route"
 	"parsimon/stages/slowdown"
-	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
 
-// An observationIndex has the paths of one chunk of flows, and the rows of table hop_observations about them.
-// A hop of a path that has no row observed nothing.
+// An observationIndex finds the rows of table hop_observations by flow, for one chunk of flows. A hop without
+// a row observed nothing.
 type observationIndex struct {
-	model    *step.Model
 	firstRow int64
-	flows    []routedFlow // of the chunk
-	last     []int32      // by flow of the chunk: index of its row that was read last, or -1
+	last     []int32 // by flow of the chunk: index of its row that was read last, or -1
 	rows     []observedHop
 	encoded  columns.Arena // blocks of the rows
 
-	path []int32        // of the flow of the last call of Hops
-	hops []slowdown.Hop // of that flow
-}
-
-// A routedFlow has the columns of table flows that determine the path of a flow.
-type routedFlow struct {
-	Src        int32 `col:"src"`
-	Dst        int32 `col:"dst"`
-	SizeBytes  int64 `col:"size_bytes"`
-	Connection int64 `col:"connection_id"`
+	found []int32 // the result of the last call of Of
 }
 
 type observedHop struct {
@@ -51,22 +38,10 @@ type observation struct {
 	Delay    int64  `col:"delay_ns"`
 }
 
-// read reads a chunk of flows and what their packets observed. Rows of flows of other chunks are skipped.
+// read reads what the packets of a chunk of flows observed. Rows of flows of other chunks are skipped.
 func (x *observationIndex) read(c slowdown.Chunk, observed schema.Batches) error {
 	x.firstRow = c.FirstRow
-	x.flows = x.flows[:0]
-	err := columns.EachRows(c.Flows, tables.SmallBatch, func(part []routedFlow) error {
-		x.flows = append(x.flows, part...)
-		return nil
-	})
-	if err == nil && int64(len(x.flows)) != c.Rows {
-		err = fmt.Errorf("flows: the chunk at row %d has %d flows, %d were routed", c.FirstRow, len(x.flows),
-			c.Rows)
-	}
-	if err != nil {
-		return errors.Join(err, observed.Close())
-	}
-	x.last = columns.Resize(x.last, len(x.flows))
+	x.last = columns.Resize(x.last, int(c.Rows))
 	for f := range x.last {
 		x.last[f] = -1
 	}
@@ -84,48 +59,42 @@ func (x *observationIndex) read(c slowdown.Chunk, observed schema.Batches) error
 	})
 }
 
-// Observed reports whether flow f of the chunk has rows.
-func (x *observationIndex) Observed(f int) bool { return x.last[f] >= 0 }
+// Has reports whether flow f of the chunk has rows.
+func (x *observationIndex) Has(f int) bool { return x.last[f] >= 0 }
 
-// Hops returns the hops of flow f of the chunk and sets Path. A flow without a path has no hops. The Number
-// of a hop is that of its blocks in encoded, or -1. If several rows are about the same hop, the first is
-// used. The result is valid until the next call.
-func (x *observationIndex) Hops(f int) ([]slowdown.Hop, error) {
-	if err := x.setPath(&x.flows[f]); err != nil {
-		return nil, err
-	}
-	x.hops = x.hops[:0]
-	for _, link := range x.path {
-		x.hops = append(x.hops, slowdown.Hop{Cell: slowdown.Cell{Link: link, Number: -1}})
-	}
-	for at := x.last[f]; at >= 0; at = x.rows[at].previous { // the first row comes last
+// Of returns the indices of the rows of flow f of the chunk, by hop. Its path has a number of hops and begins
+// at firstLink. If several rows are about the same hop, the result has the first that was read. It is valid
+// until the next call.
+func (x *observationIndex) Of(f int, hops int, firstLink int32) ([]int32, error) {
+	x.found = x.found[:0]
+	for at := x.last[f]; at >= 0; at = x.rows[at].previous {
 		r := &x.rows[at]
-		if r.hop < 0 || int(r.hop) >= len(x.hops) || x.path[r.hop] != r.link {
+		if r.hop < 0 || int(r.hop) >= hops || r.hop == 0 && r.link != firstLink {
 			return nil, fmt.Errorf(
 				"hop_observations: flow row %d has hop %d on link %d, which is not on its path",
 				x.firstRow+int64(f), r.hop, r.link,
 			)
 		}
-		cell := &x.hops[r.hop].Cell
-		cell.Number = at
-		cell.NS = float64(r.delayNS)
+		k := len(x.found)
+		for k > 0 && x.rows[x.found[k-1]].hop > r.hop {
+			k--
+		}
+		if k > 0 && x.rows[x.found[k-1]].hop == r.hop {
+			x.found[k-1] = at // it was read before the other row
+			continue
+		}
+		x.found = slices.Insert(x.found, k, at)
 	}
-	return x.hops, nil
+	return x.found, nil
 }
 
-// Path returns the links of the flow of the last call of Hops. The result is valid until the next call.
-func (x *observationIndex) Path() []int32 { return x.path }
-
-func (x *observationIndex) setPath(of *routedFlow) (err error) {
-	x.path = x.path[:0]
-	if route.ComputeStep(of.Src, of.Dst, of.SizeBytes) {
-		return nil
+// blocks appends the blocks of a row of flow f of the chunk.
+func (x *observationIndex) blocks(to []simkernel.Block, f int, row int32) ([]simkernel.Block, error) {
+	to, err := linksim.ReadBlocks(to, x.encoded.At(int(row)))
+	if err != nil {
+		err = fmt.Errorf("hop_observations: flow row %d, hop %d: %w", x.firstRow+int64(f), x.rows[row].hop, err)
 	}
-	x.path, err = x.model.Router.Path(of.Connection, of.Src, of.Dst, x.path)
-	if x.model.Unreachable == step.CountUnreachable && route.IsUnreachable(err) {
-		return nil
-	}
-	return err
+	return to, err
 }
 
 // feedbackRows has the rows of table feedback or sender_feedback that have not been written yet.

@@ -11,8 +11,6 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
 	"parsimon/stages/confidence"
-	"parsimon/stages/linksim"
-	"parsimon/stages/route"
 	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
@@ -22,13 +20,24 @@ import (
 // not be used by several goroutines at a time.
 type Sampler struct {
 	model     *step.Model
-	trips     route.RoundTrips
-	slowdowns *slowdown.Writer
+	slowdowns slowdown.Writer
 
+	paths    []tables.FlowPath // by flow of the chunk
 	observed observationIndex
 	senders  []sender // by flow of the chunk
-	blocks   []simkernel.Block
 	cases    confidence.CaseSlowdowns
+
+	// Of the current flow: hop 0 and the hops that observed anything, in the order of the path.
+	hops   []hopAt
+	shares []slowdown.Hop
+	blocks []simkernel.Block // of one of them
+}
+
+// A hopAt is what is known about a flow at a hop.
+type hopAt struct {
+	slowdown.Hop
+	meanNS float64 // average wait of the packets
+	caseNS int64   // delay in the link case of the hop; below 0: it has none
 }
 
 // A sender has the FCT of a flow in the replay of its host's uplink. It is below 0 if the flow was not
@@ -36,18 +45,13 @@ type Sampler struct {
 type sender struct{ fctNS, idealNS int64 }
 
 // NewSampler returns a sampler for flows of a scenario.
-func NewSampler(m *step.Model) *Sampler {
-	return &Sampler{
-		model: m, trips: route.NewRoundTrips(m.Network, &m.Params), slowdowns: slowdown.NewWriter(m),
-		observed: observationIndex{model: m},
-	}
-}
+func NewSampler(m *step.Model) *Sampler { return &Sampler{model: m} }
 
-// Observed is what Sample reads for a chunk of flows: the chunk, once more, for the paths of its flows, table
-// hop_observations of the last pass and table sender_fcts of the replay. Both tables may be in any order.
-// Rows of flows of other chunks are skipped.
+// Observed is what Sample reads for a chunk of flows: table flow_paths of the chunk, table hop_observations
+// of all passes, the last one first, and table sender_fcts of the replay. The last two may be in any order.
+// Their rows of flows of other chunks are skipped.
 type Observed struct {
-	Flows, Observations, Senders schema.Batches
+	Paths, Observations, Senders schema.Batches
 }
 
 // Output receives what Sample writes. Cases receives table case_slowdowns: the slowdowns of the flows
@@ -60,39 +64,49 @@ type Output struct {
 // Sample writes the slowdowns of one chunk of flows. A flow's delay is computed from its replay and its link
 // cases (see blend). slowdown.Writer.Attribute divides it among the hops.
 func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Observed, out Output) error {
-	routed := slowdown.Chunk{FirstRow: c.FirstRow, Rows: c.Rows, Flows: in.Flows}
-	if err := s.observed.read(routed, in.Observations); err != nil {
-		return err
-	}
-	if err := s.readSenders(c.FirstRow, c.Rows, in.Senders); err != nil {
+	if err := s.read(c, in); err != nil {
 		return err
 	}
 	s.cases = confidence.CaseSlowdowns{}
 	err := s.slowdowns.Write(ctx, c, out.Sink, func(f int, sizeBytes int64, to *slowdown.Flow) error {
-		hops, err := s.observed.Hops(f)
-		if err != nil || len(hops) == 0 {
-			return err
+		path := &s.paths[f]
+		if path.Hops == 0 {
+			return nil
 		}
 		if s.senders[f].fctNS < 0 {
 			return errors.New("no row in sender_fcts")
 		}
-		if err := s.decode(hops, sizeBytes); err != nil {
+		if err := s.decode(f, sizeBytes); err != nil {
 			return err
 		}
-		to.Path = s.observed.Path()
-		to.IdealNS = s.slowdowns.IdealNS(to.Path, sizeBytes)
-		to.DelayNS = s.blend(to.Path, hops, s.senders[f].fctNS-s.senders[f].idealNS)
-		caseNS := longestWaitCase(hops, to.DelayNS)
+		to.Hops = path.Hops
+		to.IdealNS = path.IdealNS
+		to.DelayNS = blend(s.hops, path.RoundTripNS, s.senders[f].fctNS-s.senders[f].idealNS)
+		caseNS := longestWaitCase(s.hops, to.DelayNS)
 		if caseNS >= 0 {
 			s.cases.Count(sizeBytes, float64(to.IdealNS+caseNS)/float64(to.IdealNS))
 		}
-		s.slowdowns.Attribute(c.FirstRow+int64(f), sizeBytes, hops, to)
+		s.shares = s.shares[:0]
+		for h := range s.hops {
+			s.shares = append(s.shares, s.hops[h].Hop)
+		}
+		s.slowdowns.Attribute(c.FirstRow+int64(f), path.WindowNS, s.shares, to)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	return s.cases.Write(out.Cases)
+}
+
+func (s *Sampler) read(c slowdown.Chunk, in Observed) (err error) {
+	if s.paths, err = c.ReadPaths(s.paths, in.Paths); err != nil {
+		return err
+	}
+	if err := s.observed.read(c, in.Observations); err != nil {
+		return err
+	}
+	return s.readSenders(c.FirstRow, c.Rows, in.Senders)
 }
 
 func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
@@ -113,42 +127,58 @@ func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 	})
 }
 
-// decode adds to the hops of a flow what its packets observed there.
-func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
+// decode sets hops to what the packets of flow f of the chunk observed.
+func (s *Sampler) decode(f int, sizeBytes int64) error {
+	path := &s.paths[f]
+	rows, err := s.observed.Of(f, int(path.Hops), path.FirstLink)
+	if err != nil {
+		return err
+	}
+	s.hops = append(s.hops[:0], hopAt{Hop: slowdown.Hop{Link: path.FirstLink}})
+	for _, row := range rows {
+		r := &s.observed.rows[row]
+		if s.blocks, err = s.observed.blocks(s.blocks[:0], f, row); err != nil {
+			return err
+		}
+		at := s.hopOf(sizeBytes, r.hop)
+		at.Link = r.link
+		at.caseNS = r.delayNS
+		if r.hop == 0 {
+			s.hops[0] = at
+		} else {
+			s.hops = append(s.hops, at)
+		}
+	}
+	return nil
+}
+
+// hopOf summarizes the current blocks, which a flow observed at a hop.
+func (s *Sampler) hopOf(sizeBytes int64, hop int16) hopAt {
+	at := hopAt{Hop: slowdown.Hop{Index: hop}}
 	layout := s.model.Params.Layout()
 	packets := s.model.Params.Packets(sizeBytes)
 	last := int(layout.Blocks(packets)) - 1
 	// If buffers are limited, a packet that waits longer than a full buffer lasts would be dropped
 	limited := !s.model.Buffers.IsZero()
-	for h := range hops {
-		hop := &hops[h]
-		if hop.Number < 0 {
+	if hop > 0 && last < len(s.blocks) {
+		at.LastNS = int64(s.blocks[last].WaitNS)
+	}
+	var sum int64
+	for i := range s.blocks {
+		if s.blocks[i] == (simkernel.Block{}) {
 			continue
 		}
-		var err error
-		if s.blocks, err = linksim.ReadBlocks(s.blocks[:0], s.observed.encoded.At(int(hop.Number))); err != nil {
-			return fmt.Errorf("hop_observations, hop %d: %w", h, err)
+		if limited {
+			at.LongestNS = max(at.LongestNS, int64(s.blocks[i].WaitNS))
 		}
-		if h > 0 && last < len(s.blocks) {
-			hop.LastNS = int64(s.blocks[last].WaitNS)
-		}
-		var sum int64
-		for i := range s.blocks {
-			if s.blocks[i] == (simkernel.Block{}) {
-				continue
-			}
-			if limited {
-				hop.LongestNS = max(hop.LongestNS, int64(s.blocks[i].WaitNS))
-			}
-			sum += layout.Packets(packets, int64(i)) * int64(s.blocks[i].WaitNS)
-			hop.Marks += int64(bits.OnesCount16(s.blocks[i].Marks))
-		}
-		hop.MeanNS = float64(sum) / float64(packets)
+		sum += layout.Packets(packets, int64(i)) * int64(s.blocks[i].WaitNS)
+		at.Marks += int64(bits.OnesCount16(s.blocks[i].Marks))
 	}
-	return nil
+	at.meanNS = float64(sum) / float64(packets)
+	return at
 }
 
-// blend returns the delay of the current flow in ns: a weighted mean of its delay in the replay of its host's
+// blend returns the delay of a flow in ns: a weighted mean of its delay in the replay of its host's
 // uplink and its delays in the link cases of its other hops.
 //
 // Each case simulates the queue of its own link packet by packet, and receives the other hops as feedback by
@@ -163,34 +193,34 @@ func (s *Sampler) decode(hops []slowdown.Hop, sizeBytes int64) error {
 // where w is the flow's mean wait. The first factor is the square of the hop's share of the waits: if several
 // hops are loaded, none of their cases is accurate. The second factor estimates how much the queue reacts, as
 // in damp. The replay has the remaining weight.
-func (s *Sampler) blend(path []int32, hops []slowdown.Hop, replayNS int64) int64 {
+func blend(hops []hopAt, roundTripNS, replayNS int64) int64 {
 	var waits float64
 	for h := range hops {
-		waits += hops[h].MeanNS
+		waits += hops[h].meanNS
 	}
-	trip := float64(s.trips.PathNS(path))
 	more := 0.0
-	for h := 1; h < len(hops); h++ {
-		w := hops[h].MeanNS
-		if w == 0 || hops[h].NS < 0 {
+	for h := range hops {
+		w := hops[h].meanNS
+		if hops[h].Index == 0 || w == 0 || hops[h].caseNS < 0 {
 			continue
 		}
 		// The conversion prevents compilers from fusing the product and the sum, so that every machine
 		// computes the same bits.
 		part := w / waits
-		more += float64(part * part * (w / (w + trip)) * (hops[h].NS - float64(replayNS)))
+		late := float64(hops[h].caseNS) - float64(replayNS)
+		more += float64(part * part * (w / (w + float64(roundTripNS))) * late)
 	}
 	return replayNS + int64(math.Round(more))
 }
 
 // longestWaitCase returns the delay of a flow, in ns, in the case of the hop where its last packet waits
 // longest. It returns delayNS if the packet waits at no hop.
-func longestWaitCase(hops []slowdown.Hop, delayNS int64) int64 {
+func longestWaitCase(hops []hopAt, delayNS int64) int64 {
 	longest := int64(0)
-	for _, hop := range hops {
-		if hop.NS >= 0 && hop.LastNS > longest {
-			longest = hop.LastNS
-			delayNS = int64(hop.NS)
+	for h := range hops {
+		if hops[h].caseNS >= 0 && hops[h].LastNS > longest {
+			longest = hops[h].LastNS
+			delayNS = hops[h].caseNS
 		}
 	}
 	return delayNS

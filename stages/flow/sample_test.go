@@ -50,7 +50,8 @@ func sampleRows(t *testing.T, m *step.Model, sizes []int64, observed [][]simkern
 		flows = append(flows, workload.Row{ID: int64(70 + i), Src: 1, SizeBytes: size, StartNS: 50})
 	}
 	chunk := methodtest.Table(methodtest.FlowRecord(flows...))
-	in := Observed{Flows: chunk.Read(), Observations: observations.Read(), Senders: fcts.Read()}
+	paths := linePaths(t, m, sizes...)
+	in := Observed{Paths: paths.Read(), Observations: observations.Read(), Senders: fcts.Read()}
 	rows7 := slowdown.Chunk{FirstRow: 7, Rows: int64(len(flows)), Flows: chunk.Read()}
 	out := Output{slowdown.Sink{Slowdowns: &slowdowns, Contributions: &contributions}, &cases}
 	if err = errors.Join(err, NewSampler(m).Sample(t.Context(), rows7, in, out)); err != nil {
@@ -112,12 +113,11 @@ func TestBlendAndAttributionOfThreeHops(t *testing.T) {
 		got.flows[0].FCTNS != 2099+1730 || got.flows[0].WindowNS != 0 || got.flows[0].Hops != 3 {
 		t.Fatalf("flows %+v", got.flows)
 	}
-	checkHops(t, got.hops[:3], [][3]float64{{0, 0, 0}, {1078, 1000, 0}, {652, 600, 0}})
 	// Nothing was observed about the other flow, so it has no delay.
+	checkHops(t, got.hops, [][3]float64{{1078, 1000, 0}, {652, 600, 0}})
 	if got.flows[1].FlowRow != 8 || got.flows[1].Slowdown != 1 || got.flows[1].Hops != 3 {
 		t.Errorf("flow without observations: %+v", got.flows[1])
 	}
-	checkHops(t, got.hops[3:], make([][3]float64, 3))
 	// The last packet waits longest at hop 1, whose case has a delay of 3,040 ns.
 	slow, ok := got.cases.Quantile(0, 1)
 	want := (2099 + 3040) / 2099.0
@@ -137,7 +137,7 @@ func TestBlendAndAttributionOfThreeHops(t *testing.T) {
 	if fct != 2099+1440-10 {
 		t.Errorf("FCT %d ns", fct)
 	}
-	checkHops(t, got.hops, [][3]float64{{0, 0, 0}, {1000, 1000, 0}, {430, 430, 0}})
+	checkHops(t, got.hops, [][3]float64{{1000, 1000, 0}, {430, 430, 0}})
 	if slow, ok := got.cases.Quantile(0, 1); !ok || math.Abs(slow/(2819/2099.0)-1) > 0.01 {
 		t.Errorf("case_slowdowns has %v", slow)
 	}
@@ -152,16 +152,15 @@ func TestBlendAndAttributionOfThreeHops(t *testing.T) {
 // The slowdown of a flow by its link cases is that of the hop where its last packet waits longest, or of the
 // first such hop.
 func TestCaseOfTheLongestWait(t *testing.T) {
-	hop := func(lastNS, caseNS int64) slowdown.Hop {
-		return slowdown.Hop{Cell: slowdown.Cell{NS: float64(caseNS)}, LastNS: lastNS}
+	hop := func(lastNS, caseNS int64) hopAt {
+		return hopAt{Hop: slowdown.Hop{LastNS: lastNS}, caseNS: caseNS}
 	}
 	for _, c := range []struct {
-		hops []slowdown.Hop
+		hops []hopAt
 		want int64
 	}{
-		{[]slowdown.Hop{hop(0, 7)}, 99}, {[]slowdown.Hop{hop(0, 7), hop(1, 0)}, 0},
-		{[]slowdown.Hop{hop(5, 8), hop(5, 9)}, 8},
-		{[]slowdown.Hop{hop(5, 8), hop(6, 9)}, 9}, {[]slowdown.Hop{hop(5, 8), hop(6, -1)}, 8},
+		{[]hopAt{hop(0, 7)}, 99}, {[]hopAt{hop(0, 7), hop(1, 0)}, 0}, {[]hopAt{hop(5, 8), hop(5, 9)}, 8},
+		{[]hopAt{hop(5, 8), hop(6, 9)}, 9}, {[]hopAt{hop(5, 8), hop(6, -1)}, 8},
 	} {
 		got := longestWaitCase(c.hops, 99)
 		if got != c.want {
@@ -200,28 +199,19 @@ func TestMeanWaitOfBlocks(t *testing.T) {
 	blocks := make([]simkernel.Block, 49)
 	blocks[0].WaitNS = 50
 	blocks[48].WaitNS = 100
-	for range 2 {
-		s.observed.encoded.Add(linksim.AppendBlocks(nil, blocks))
-	}
-	hops := []slowdown.Hop{{}, {Cell: slowdown.Cell{Number: 1}}}
-	if err := s.decode(hops, 50_000); err != nil {
-		t.Fatal(err)
-	}
-	h := hops[0]
-	if h.MeanNS != 5 || h.LastNS != 0 || h.LongestNS != 0 {
+	s.blocks = blocks
+	h := s.hopOf(50_000, 0)
+	if h.meanNS != 5 || h.LastNS != 0 || h.LongestNS != 0 || h.Index != 0 {
 		t.Errorf("hop 0: %+v", h)
 	}
-	h = hops[1]
-	if h.MeanNS != 5 || h.LastNS != 100 {
+	h = s.hopOf(50_000, 1)
+	if h.meanNS != 5 || h.LastNS != 100 || h.Index != 1 {
 		t.Errorf("hop 1: %+v", h)
 	}
 	// A flow of one more block observes no wait of its last packet.
-	if err := s.decode(hops[1:], 65_000); err != nil {
-		t.Fatal(err)
-	}
-	hops = []slowdown.Hop{{}, {Cell: slowdown.Cell{Number: 1}}}
-	if err := s.decode(hops, 65_000); err != nil || hops[1].LastNS != 0 {
-		t.Errorf("hop 1 of a longer flow: %+v, %v", hops[1], err)
+	h = s.hopOf(65_000, 1)
+	if h.LastNS != 0 {
+		t.Errorf("hop 1 of a longer flow: %+v", h)
 	}
 }
 
@@ -238,7 +228,8 @@ func TestSampleRefuses(t *testing.T) {
 		{lineObservations(), tables.SenderFCT{FlowRow: 8, FCTNS: 1, IdealNS: 1}, "flow 70: no row in sender_fcts"},
 		{lineObservations(), tables.SenderFCT{FlowRow: 7, FCTNS: 4, IdealNS: 5},
 			"flow row 7 has an FCT of 4 ns, below its ideal FCT of 5"},
-		{damaged, tables.SenderFCT{FlowRow: 7, FCTNS: 5, IdealNS: 5}, "hop_observations, hop 2: damaged"},
+		{damaged, tables.SenderFCT{FlowRow: 7, FCTNS: 5, IdealNS: 5},
+			"hop_observations: flow row 7, hop 2: damaged"},
 	} {
 		_, err := sampleRows(t, m, []int64{2000}, c.observed, []int64{0, 0, 0}, c.sender)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

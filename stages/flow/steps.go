@@ -47,12 +47,12 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 		all = append(all, fed, last)
 	}
 	// barrier: a flow needs all of its hops.
-	senders := senderFeedbackStep(m, flows, observed)
+	senders := senderFeedbackStep(m, flows, routed, observed)
 	replayed := linksim.ReplayStep(m, linksim.Cases{
 		Routed: routed, Cache: o.Cache,
 		Feedback: senders.Output(schema.SenderFeedback),
 	})
-	sampled := sampleStep(m, flows, replayed, observed)
+	sampled := sampleStep(m, flows, routed, replayed, observed)
 	all = append(all, senders, replayed, sampled)
 	if o.Intervals == step.WithIntervals {
 		all = append(all, diagnose.Step(m, diagnose.Estimate{
@@ -93,13 +93,16 @@ func passFeedbackStep(m *step.Model, flows, first *step.Step) *step.Step {
 }
 
 // senderFeedbackStep computes the feedback of hosts' uplinks from the observations of the last pass.
-func senderFeedbackStep(m *step.Model, flows *step.Step, observed []step.Output) *step.Step {
+func senderFeedbackStep(m *step.Model, flows, routed *step.Step, observed []step.Output) *step.Step {
 	s := feedbackStep("sender-feedback", flows, observed, schema.SenderFeedback)
+	s.Reads = append(s.Reads, routed.Output(schema.FlowPaths))
 	newBuilder := func() (*FeedbackBuilder, error) { return NewFeedbackBuilder(m, nil), nil }
 	s.Open = step.Always(step.WithMemory(newBuilder,
 		func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
 			in := t.Read(step.Select(t, "flow_row"), observed...)
-			return x.ForSenders(ctx, slowdown.ChunkOf(t, flows), in, t.Sink(schema.SenderFeedback))
+			rows := t.Range()
+			c := slowdown.Chunk{FirstRow: rows.Lo, Rows: rows.Hi - rows.Lo}
+			return x.ForSenders(ctx, c, slowdown.PathsOf(t, routed), in, t.Sink(schema.SenderFeedback))
 		}))
 	return s
 }
@@ -117,20 +120,21 @@ func feedbackStep(name string, flows *step.Step, observed []step.Output, writes 
 
 // sampleStep computes each flow's FCT as a mean of the replay of its host's uplink and its link cases. It
 // divides the delay among the hops by their observations.
-func sampleStep(m *step.Model, flows, replayed *step.Step, observed []step.Output) *step.Step {
+func sampleStep(m *step.Model, flows, routed, replayed *step.Step, observed []step.Output) *step.Step {
 	fcts := replayed.Output(schema.SenderFCTs)
 	newSampler := func() (*Sampler, error) { return NewSampler(m), nil }
 	work := step.WithMemory(newSampler, func(ctx context.Context, s *Sampler, t step.Task) error {
 		rows := step.Select(t, "flow_row")
 		chunk := slowdown.ChunkOf(t, flows)
 		in := Observed{
-			Flows:        t.Part(flows.Output(schema.Flows), t.Number()),
-			Observations: t.Read(rows, observed...), Senders: t.Read(rows, fcts),
+			Paths:        slowdown.PathsOf(t, routed),
+			Observations: t.Read(rows, observed...),
+			Senders:      t.Read(rows, fcts),
 		}
 		return s.Sample(ctx, chunk, in,
 			Output{slowdown.SinkOf(t), t.Sink(schema.CaseSlowdowns)})
 	})
-	reads := append([]step.Output{fcts}, observed...)
+	reads := append([]step.Output{routed.Output(schema.FlowPaths), fcts}, observed...)
 	writes := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
 	return slowdown.Step(flows, reads, writes, work)
 }

@@ -57,7 +57,7 @@ type Bucketer struct {
 	bucketSink       schema.Sink
 	contributionSink schema.Sink // nil: contributions are not wanted
 
-	rows       []tables.ContributionRow // of all hops
+	rows       []tables.ContributionRow // not written yet
 	normalized []float64                // packet-normalized delays, ascending within each bucket
 	buckets    []bucketRow              // not written yet; their Delays are slices of normalized
 
@@ -87,20 +87,14 @@ func (b *Bucketer) begin(buckets, contributions schema.Sink) {
 
 // AddLink implements linksim.DelaySink.
 func (b *Bucketer) AddLink(hops []linksim.HopDelay) error {
-	if b.contributionSink == nil {
-		b.rows = b.rows[:0]
-	}
-	first := len(b.rows)
-	b.rows = columns.Grow(b.rows, len(hops))
 	for i := range hops {
 		h := &hops[i]
 		if h.FCTNS < h.IdealNS {
 			return fmt.Errorf("flow %d on link %d has an FCT of %d ns, below its ideal FCT of %d ns",
 				h.FlowID, h.LinkID, h.FCTNS, h.IdealNS)
 		}
-		b.add(&h.FlowAtHop).CaseDelayNS = h.FCTNS - h.IdealNS
 	}
-	b.bucketLink(hops, b.rows[first:])
+	b.bucketLink(hops)
 	if len(b.buckets) >= columns.BatchRows/16 {
 		return b.flush()
 	}
@@ -124,16 +118,19 @@ func (b *Bucketer) flush() error {
 	return err
 }
 
-// add adds a row for the delay that a hop contributes to a flow, which the caller sets.
-func (b *Bucketer) add(at *tables.FlowAtHop) *tables.ContributionRow {
-	b.rows = append(b.rows, tables.ContributionRow{Contribution: tables.Contribution{
-		FlowRow: at.FlowRow, Hop: at.Hop, Hops: at.Hops, LinkID: at.LinkID,
-	}})
-	return &b.rows[len(b.rows)-1]
+// add adds a row for the delay that a hop contributes to a flow. caseNS is the delay of the flow in the link
+// case.
+func (b *Bucketer) add(at *tables.FlowAtHop, ns float64, caseNS int64) {
+	b.rows = tables.AppendContribution(b.rows, tables.ContributionRow{
+		Contribution: tables.Contribution{
+			FlowRow: at.FlowRow, Hop: at.Hop, Hops: at.Hops, LinkID: at.LinkID, DelayNS: ns,
+		},
+		CaseDelayNS: caseNS,
+	})
 }
 
-// bucketLink divides the flows of a link into buckets and draws their contributions. rows are those of hops.
-func (b *Bucketer) bucketLink(hops []linksim.HopDelay, rows []tables.ContributionRow) {
+// bucketLink divides the flows of a link into buckets and, if contributions are wanted, draws them.
+func (b *Bucketer) bucketLink(hops []linksim.HopDelay) {
 	order := b.sortBySize(hops)
 	normalized := b.normalized[len(b.normalized)-len(order):]
 	least := int64(0)
@@ -143,14 +140,16 @@ func (b *Bucketer) bucketLink(hops []linksim.HopDelay, rows []tables.Contributio
 		end := first + len(sizes)
 		delays := normalized[first:end]
 		bucket := bucketRow{
-			LinkID: rows[0].LinkID, Bucket: n, N: int64(len(delays)), Delays: delays,
+			LinkID: hops[0].LinkID, Bucket: n, N: int64(len(delays)), Delays: delays,
 			SizeMinBytes: sizes[0], SizeMaxBytes: sizes[len(sizes)-1],
 		}
 		bucket.compareHalves(delays, sizes)
 		b.delays.sort(delays)
-		for k := first; k < end; k++ {
-			row := &rows[order[k]]
-			row.DelayNS = b.draw(hops[order[k]].FlowID, row.Hop, delays) * b.packets[k]
+		if b.contributionSink != nil {
+			for k := first; k < end; k++ {
+				h := &hops[order[k]]
+				b.add(&h.FlowAtHop, b.draw(h.FlowID, h.Hop, delays)*b.packets[k], h.FCTNS-h.IdealNS)
+			}
 		}
 		b.buckets = append(b.buckets, bucket)
 		least = bucket.SizeMaxBytes + 1

@@ -13,7 +13,6 @@ import (
 	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
-	"parsimon/stages/topology/topologytest"
 	"parsimon/stages/workload"
 )
 
@@ -65,7 +64,7 @@ func TestDelaysOfOneBucket(t *testing.T) {
 				*r)
 			return nil
 		}))
-	if err != nil || len(got) != 2 || len(drawn) != 4 {
+	if err != nil || len(got) != 2 || len(drawn) != 3 { // nothing is added on link 6
 		t.Fatalf("%+v, %+v, %v", got, drawn, err)
 	}
 	if w := got[0]; w.LinkID != 5 || w.Bucket != 0 || w.SizeMinBytes != 1000 || w.SizeMaxBytes != 4000 ||
@@ -77,15 +76,15 @@ func TestDelaysOfOneBucket(t *testing.T) {
 	if w.LinkID != 6 || !slices.Equal(w.Delays, []float64{0}) || w.SizeMinBytes != 2000 {
 		t.Errorf("bucket %+v", w)
 	}
-	packets := []float64{1, 2, 2, 4}
-	own := []int64{100, 0, 400, 400}
+	packets := []float64{1, 2, 4}
+	own := []int64{100, 400, 400}
 	for i, r := range drawn { // by flow and hop
 		if r.CaseDelayNS != own[i] {
 			t.Errorf("contribution %+v, want a delay of %d ns in the link case", r, own[i])
 		}
 		perPacket := r.DelayNS / packets[i]
-		if r.FlowRow != []int64{0, 1, 1, 2}[i] || r.Hop != []int16{0, 0, 2, 1}[i] || r.Hops != 3 ||
-			perPacket != 0 && perPacket != 100 && perPacket != 200 || (r.LinkID == 6) != (perPacket == 0) {
+		if r.FlowRow != int64(i) || r.Hop != []int16{0, 2, 1}[i] || r.Hops != 3 || r.LinkID != 5 ||
+			perPacket != 100 && perPacket != 200 {
 			t.Errorf("contribution %+v", r)
 		}
 	}
@@ -100,6 +99,7 @@ func TestDrawsOfRepresentatives(t *testing.T) {
 		{LinkID: 1, SizeMaxBytes: 1000, N: 1, Delays: []float64{3}},
 		{LinkID: 1, Bucket: 1, SizeMinBytes: 1001, SizeMaxBytes: 2000, N: 1, Delays: []float64{5}},
 		{LinkID: 1, Bucket: 2, SizeMinBytes: 2001, SizeMaxBytes: 4000, N: 1, Delays: []float64{7}},
+		{LinkID: 4, SizeMaxBytes: 1000, N: 2, Delays: []float64{0, 0}},
 	})
 	hop := func(link int32, row, size int64) tables.Hop {
 		at := tables.FlowAtHop{LinkID: link, FlowRow: row, FlowID: row, Hops: 1, SizeBytes: size}
@@ -107,9 +107,10 @@ func TestDrawsOfRepresentatives(t *testing.T) {
 	}
 	err = errors.Join(err, tables.Hops.Write(&hops, []tables.Hop{
 		hop(0, 9, 10), hop(2, 4, 4001), hop(2, 3, 2000), hop(2, 2, 1001), hop(2, 1, 1000), hop(3, 8, 5),
+		hop(4, 3, 9),
 	}))
 	b := NewBucketer(&step.Model{Params: simkernel.DefaultParams(), Seed: 1})
-	in := DrawInput{[]int32{0, 1, 1, 0}, hops.Read(), buckets.Read()}
+	in := DrawInput{[]int32{0, 1, 1, 0, 4}, hops.Read(), buckets.Read()}
 	err = errors.Join(err, b.Draw(t.Context(), step.Range{Lo: 1, Hi: 3}, in, &out))
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +120,12 @@ func TestDrawsOfRepresentatives(t *testing.T) {
 	if !slices.Equal(got, []float64{3, 10, 10, 35}) {
 		t.Errorf("delays %v", got)
 	}
+	in = DrawInput{[]int32{0, 1, 1, 0, 4}, hops.Read(), buckets.Read()}
+	var none tables.Memory
+	err = b.Draw(t.Context(), step.Range{Lo: 4, Hi: 5}, in, &none)
+	if err != nil || len(none.Records) > 0 {
+		t.Errorf("hops without delay have %d batches, %v", len(none.Records), err)
+	}
 	in = DrawInput{[]int32{0, 1, 3, 3}, hops.Read(), buckets.Read()}
 	err = b.Draw(t.Context(), step.Range{Lo: 1, Hi: 3}, in, &out)
 	if err == nil || !strings.Contains(err.Error(), "link 2 has representative 3, which has no rows") {
@@ -126,53 +133,112 @@ func TestDrawsOfRepresentatives(t *testing.T) {
 	}
 }
 
-// The FCT is the ideal one and the sum of the hops, rounded once. A window that is too small causes at most
-// the whole delay.
+// The FCT is the ideal one and the sum of the hops, rounded once. Hops without a row add nothing. A window
+// that is too small causes at most the whole delay.
 func TestSumOfHops(t *testing.T) {
-	m := methodtest.DCTCP(t, topologytest.SmallNetwork(t))
 	for _, c := range []struct {
-		window, size int64
-		delays       [2]float64
-		want         [3]int64 // ideal FCT, FCT, window
+		windowNS int64
+		delays   []float64
+		want     [3]int64 // ideal FCT, FCT, window
 	}{
-		{18_000, 1000, [2]float64{0.4, 0.4}, [3]int64{3677, 3678, 0}},
-		{18_000, 1000, [2]float64{100.25, 0.25}, [3]int64{3677, 3778, 0}},
-		// 5 packets of a window of two wait twice for a round trip of 4,000 + 2 × (838 + 48) ns, less 1,676.
-		{2000, 5000, [2]float64{9000, 1000}, [3]int64{7031, 17_031, 8192}},
-		{2000, 5000, [2]float64{4000, 1000}, [3]int64{7031, 12_031, 5000}},
+		{0, []float64{0.4, 0.4}, [3]int64{3677, 3678, 0}},
+		{0, []float64{100.25, 0.25}, [3]int64{3677, 3778, 0}},
+		{0, []float64{0, 0.5}, [3]int64{3677, 3678, 0}},
+		{0, nil, [3]int64{3677, 3677, 0}},
+		{8192, []float64{9000, 1000}, [3]int64{3677, 13_677, 8192}},
+		{8192, []float64{4000, 1000}, [3]int64{3677, 8677, 5000}},
+		{8192, nil, [3]int64{3677, 3677, 0}},
 	} {
-		m.Params.SetWindow(c.window)
-		var hops, out tables.Memory
-		var rows []tables.ContributionRow
+		rows := []tables.ContributionRow{contribution(6, 0, 5), contribution(9, 7, 5)} // of other chunks
 		for h, ns := range c.delays {
-			rows = append(rows, tables.ContributionRow{Contribution: tables.Contribution{
-				FlowRow: 7, Hop: int16(h), Hops: 2, LinkID: int32(7 * h), DelayNS: ns,
-			}})
+			rows = tables.AppendContribution(rows, contribution(7, int16(h), ns))
 		}
 		slices.Reverse(rows)
-		if err := tables.HopContributions.Write(&hops, rows); err != nil {
-			t.Fatal(err)
-		}
-		flows := methodtest.Table(methodtest.FlowRecord(workload.Row{ID: 1, Dst: 3, SizeBytes: c.size}))
-		chunk := slowdown.Chunk{FirstRow: 7, Rows: 1, Flows: flows.Read()}
-		if err := NewSummer(m).Sum(t.Context(), chunk, hops.Read(), &out); err != nil {
+		out, err := summed(t, rows, tables.FlowPath{FlowRow: 7, Hops: 2, IdealNS: 3677, WindowNS: c.windowNS})
+		if err != nil {
 			t.Fatal(err)
 		}
 		var got [3]int64
 		for i, name := range []string{"ideal_ns", "fct_ns", "window_ns"} {
-			got[i] = methodtest.Ints64(&out, name)[0]
+			got[i] = methodtest.Ints64(out, name)[0]
 		}
 		if got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
-		var half tables.Memory
-		if err := tables.HopContributions.Write(&half, rows[:1]); err != nil {
+	}
+}
+
+// contribution is a row of table hop_contributions.
+func contribution(row int64, hop int16, ns float64) tables.ContributionRow {
+	at := tables.Contribution{FlowRow: row, Hop: hop, Hops: 2, LinkID: int32(hop), DelayNS: ns}
+	return tables.ContributionRow{Contribution: at}
+}
+
+// summed sums contributions to two flows, in rows 7 and 8, of which only those with a path have a row.
+func summed(t *testing.T, rows []tables.ContributionRow, paths ...tables.FlowPath) (*tables.Memory, error) {
+	t.Helper()
+	var hops, alone, out tables.Memory
+	err := errors.Join(tables.HopContributions.Write(&hops, rows), tables.FlowPaths.Write(&alone, paths))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flows := methodtest.Table(methodtest.FlowRecord(workload.Row{ID: 1}, workload.Row{ID: 2}))
+	chunk := slowdown.Chunk{FirstRow: 7, Rows: 2, Flows: flows.Read()}
+	return &out, new(Summer).Sum(t.Context(), chunk, alone.Read(), hops.Read(), &out)
+}
+
+// A sum is the same to the bit for any order of the rows: 1e16 + 1 is 1e16, but 1 + 1 + 1 + 1 + 1e16 is not.
+func TestSumIsInTheOrderOfThePath(t *testing.T) {
+	delays := []float64{1e16, 1, 1, 1, 1}
+	want := 0.0
+	for _, ns := range delays {
+		want += ns
+	}
+	for first := range delays {
+		var rows []tables.ContributionRow
+		for i := range delays {
+			h := (first + i) % len(delays)
+			rows = append(rows, contribution(8, int16(h), delays[h]))
+		}
+		out, err := summed(t, rows, tables.FlowPath{FlowRow: 8, Hops: 5, IdealNS: 1})
+		if err != nil {
 			t.Fatal(err)
 		}
-		chunk.Flows = flows.Read()
-		err := NewSummer(m).Sum(t.Context(), chunk, half.Read(), &out)
-		if err == nil || !strings.Contains(err.Error(), "flow 1: hop_contributions has 1 of the 2 hops") {
-			t.Errorf("error %v", err)
+		got := methodtest.Ints64(out, "fct_ns")
+		if !slices.Equal(got, []int64{1 + int64(want)}) {
+			t.Errorf("from hop %d: FCTs %v, want %v", first, got, want)
+		}
+	}
+}
+
+// Rows that contradict each other are errors that name the flow: without them, a sum would leave out a delay,
+// or add it to another flow.
+func TestSumRefuses(t *testing.T) {
+	good := tables.FlowPath{FlowRow: 7, Hops: 2, IdealNS: 1}
+	for _, c := range []struct {
+		row  tables.ContributionRow
+		path tables.FlowPath
+		want string
+	}{
+		{contribution(7, 2, 1), good, "hop_contributions: flow row 7 has hop 2, which is not on its path of 2"},
+		{contribution(7, -1, 1), good, "hop_contributions: flow row 7 has hop -1"},
+		{contribution(8, 0, 1), good, "hop_contributions: flow row 8 has hop 0, which is not on its path of 0"},
+		{contribution(6, 9, 1), tables.FlowPath{FlowRow: 6, Hops: 2, IdealNS: 1},
+			"flow_paths: flow row 6 is not in the chunk of 2 flows at row 7"},
+		{contribution(6, 9, 1), tables.FlowPath{FlowRow: 9, Hops: 2, IdealNS: 1},
+			"flow_paths: flow row 9 is not in the chunk"},
+		{contribution(6, 9, 1), tables.FlowPath{FlowRow: 8, IdealNS: 1},
+			"flow_paths: flow row 8 has an ideal FCT of 1 ns over 0 hops"},
+		{contribution(6, 9, 1), tables.FlowPath{FlowRow: 8, Hops: 1},
+			"flow_paths: flow row 8 has an ideal FCT of 0 ns over 1 hops"},
+		{contribution(6, 9, 1), tables.FlowPath{FlowRow: 8, Hops: 1, IdealNS: 1, SlowestHop: 1},
+			"over 1 hops, of which hop 1 is the slowest"},
+		{contribution(6, 9, 1), tables.FlowPath{FlowRow: 8, Hops: 1, IdealNS: 1, SlowestHop: -1},
+			"over 1 hops, of which hop -1 is the slowest"},
+	} {
+		_, err := summed(t, []tables.ContributionRow{c.row}, c.path)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
 }

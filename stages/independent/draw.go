@@ -16,6 +16,9 @@ import (
 // draw draws the delay per packet of a flow at a hop, in ns. delays are the sorted delays per packet of its
 // bucket.
 func (b *Bucketer) draw(flowID int64, hop int16, delays []float64) float64 {
+	if delays[len(delays)-1] == 0 {
+		return 0
+	}
 	draw := b.draws.Substream(uint64(flowID), uint64(hop))
 	return delays[draw.IntN(len(delays))]
 }
@@ -69,7 +72,7 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 		}
 		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
 		drawn := b.draw(r.FlowID, r.Hop, buckets[at].Delays)
-		b.add(r).DelayNS = drawn * float64(b.model.Params.Packets(r.SizeBytes))
+		b.add(r, drawn*float64(b.model.Params.Packets(r.SizeBytes)), 0)
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {

@@ -42,7 +42,7 @@ func steps(m *step.Model, o step.Options, flows *step.Step) []*step.Step {
 		all = append(all, drawn)
 	}
 	// barrier: a flow needs all of its hops.
-	summed := sumStep(m, flows, drawn)
+	summed := sumStep(flows, routed, drawn)
 	all = append(all, summed)
 	if o.Intervals == step.WithIntervals {
 		all = append(all, diagnose.Step(m, diagnose.Estimate{
@@ -96,12 +96,14 @@ func drawStep(m *step.Model, routed, clustered, cases *step.Step) *step.Step {
 }
 
 // sumStep sums what the hops of each flow contribute.
-func sumStep(m *step.Model, flows, drawn *step.Step) *step.Step {
+func sumStep(flows, routed, drawn *step.Step) *step.Step {
 	hops := drawn.Output(schema.HopContributions)
-	newSummer := func() (*Summer, error) { return NewSummer(m), nil }
+	reads := []step.Output{routed.Output(schema.FlowPaths), hops}
+	newSummer := func() (*Summer, error) { return new(Summer), nil }
 	work := step.WithMemory(newSummer, func(ctx context.Context, s *Summer, t step.Task) error {
 		contributed := t.Read(step.Select(t, "flow_row"), hops)
-		return s.Sum(ctx, slowdown.ChunkOf(t, flows), contributed, t.Sink(schema.Slowdowns))
+		paths := slowdown.PathsOf(t, routed)
+		return s.Sum(ctx, slowdown.ChunkOf(t, flows), paths, contributed, t.Sink(schema.Slowdowns))
 	})
-	return slowdown.Step(flows, []step.Output{hops}, []schema.Table{schema.Slowdowns}, work)
+	return slowdown.Step(flows, reads, []schema.Table{schema.Slowdowns}, work)
 }

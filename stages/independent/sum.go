@@ -2,25 +2,22 @@ package independent
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/stages/slowdown"
-	"parsimon/stages/step"
 	"parsimon/stages/tables"
 )
 
 // A Summer sums the delays that the hops of each flow contribute. It reuses its memory and must not be used
 // by several goroutines at a time.
 type Summer struct {
-	slowdowns *slowdown.Writer
-	hops      slowdown.HopIndex
-}
-
-// NewSummer returns a summer for flows of a scenario.
-func NewSummer(m *step.Model) *Summer {
-	return &Summer{slowdowns: slowdown.NewWriter(m)}
+	slowdowns slowdown.Writer
+	paths     []tables.FlowPath // by flow of the chunk
+	first     []int32           // by flow of the chunk: index in delays of its hop 0
+	delays    []float64         // of all hops, 0 if a hop has no row
 }
 
 // Sum writes table slowdowns for one chunk of table flows: a row for every flow that has a path, in the order
@@ -28,31 +25,55 @@ func NewSummer(m *step.Model) *Summer {
 // §3.4). Contributions are summed in path order, so the result does not depend on how they are partitioned,
 // to the bit.
 //
-// contributed is table hop_contributions, in any order. Rows of flows of other chunks are skipped. If hops of
-// a flow are missing, Sum returns an error that names the flow.
-func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, contributed schema.Batches,
+// paths is table flow_paths of the chunk, and contributed is table hop_contributions, in any order. Rows of
+// flows of other chunks are skipped. A row about a hop that is not on the flow's path is an error.
+func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, paths, contributed schema.Batches,
 	out schema.Sink) error {
-	s.hops.Begin(schema.HopContributions, c.FirstRow, c.Rows)
-	err := columns.Each(contributed, func(r *tables.Contribution) error {
-		return s.hops.Add(r.FlowRow, r.Hop, r.Hops, slowdown.Cell{Link: r.LinkID, NS: r.DelayNS})
-	})
-	if err != nil {
+	if err := s.read(c, paths, contributed); err != nil {
 		return err
 	}
-	w := s.slowdowns
-	return w.Write(ctx, c, slowdown.Sink{Slowdowns: out}, func(f int, sizeBytes int64, to *slowdown.Flow) error {
-		hops, err := s.hops.Cells(f)
-		if err != nil || len(hops) == 0 {
-			return err
+	sink := slowdown.Sink{Slowdowns: out}
+	return s.slowdowns.Write(ctx, c, sink, func(f int, _ int64, to *slowdown.Flow) error {
+		path := &s.paths[f]
+		sum := 0.0
+		for _, ns := range s.delays[s.first[f]:][:path.Hops] {
+			sum += ns
 		}
-		var sum float64
-		for h := range hops {
-			sum += hops[h].NS
-		}
-		to.Path = s.hops.Path()
-		to.IdealNS = w.IdealNS(to.Path, sizeBytes)
+		to.Hops = path.Hops
+		to.IdealNS = path.IdealNS
 		to.DelayNS = int64(math.Round(sum))
-		to.WindowNS = min(w.WindowNS(to.Path, sizeBytes), to.DelayNS)
+		to.WindowNS = min(path.WindowNS, to.DelayNS)
+		return nil
+	})
+}
+
+func (s *Summer) read(c slowdown.Chunk, paths, contributed schema.Batches) (err error) {
+	if s.paths, err = c.ReadPaths(s.paths, paths); err != nil {
+		return err
+	}
+	s.first = columns.Resize(s.first, len(s.paths))
+	hops := 0
+	for f := range s.paths {
+		s.first[f] = int32(hops)
+		hops += int(s.paths[f].Hops)
+	}
+	s.delays = columns.Resize(s.delays, hops)
+	clear(s.delays)
+	type contribution struct {
+		FlowRow int64   `col:"flow_row"`
+		Hop     int16   `col:"hop"`
+		DelayNS float64 `col:"delay_ns"`
+	}
+	return columns.Each(contributed, func(r *contribution) error {
+		f := r.FlowRow - c.FirstRow
+		if f < 0 || f >= c.Rows {
+			return nil
+		}
+		if r.Hop < 0 || r.Hop >= s.paths[f].Hops {
+			return fmt.Errorf("hop_contributions: flow row %d has hop %d, which is not on its path of %d",
+				r.FlowRow, r.Hop, s.paths[f].Hops)
+		}
+		s.delays[int(s.first[f])+int(r.Hop)] = r.DelayNS
 		return nil
 	})
 }

@@ -2,7 +2,7 @@
 // part is a separate package.
 //
 //	flows
-//	  │ route                 path of each flow → its hops, by link
+//	  │ route                 path of each flow → its hops, by link, and its ideal FCT
 //	  ▼
 //	hops ═══ barrier 1: a link case needs all of its flows
 //	  │ linksim               link case of each link → observations of each flow's packets   ◄──┐

@@ -377,9 +377,17 @@ func TestMessagesTakeThePathOfTheirConnection(t *testing.T) {
 	for name, e := range every() {
 		paths := map[string]bool{}
 		links := map[int64]string{}
-		contributions := estimate(t, m, e, flows).Table(schema.HopContributions)
-		err := columns.Each(contributions.Read(), func(r *tables.ContributionRow) error {
-			links[r.FlowRow] += fmt.Sprint(r.LinkID, " ")
+		found := estimate(t, m, e, flows)
+		hops := found.Table(schema.Hops)
+		if found.Writer(schema.ExactHops) != nil {
+			hops = found.Table(schema.ExactHops)
+		}
+		type hop struct {
+			FlowRow int64 `col:"flow_row"`
+			Link    int32 `col:"link_id"`
+		}
+		err := columns.Each(hops.Read(), func(h *hop) error {
+			links[h.FlowRow] += fmt.Sprint(h.Link, " ")
 			return nil
 		})
 		if err != nil {

@@ -257,12 +257,12 @@ func TestLargestFlow(t *testing.T) {
 			b.rows = append(b.rows, smallRow(1, 1000*packets))
 			return Chunk{Flows: b}
 		}
-		_, err := Flows(t.Context(), m, in(), Sink{&hops, &loads})
+		_, err := Flows(t.Context(), m, in(), Sink{&hops, nil, &loads})
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(),
 			"at most 2^28 (268435456000 bytes)") {
 			t.Errorf("%d packets: %v", packets, err)
 		}
-		stats, err := Flows(t.Context(), m, in(), Sink{nil, &loads})
+		stats, err := Flows(t.Context(), m, in(), Sink{nil, nil, &loads})
 		if err != nil || stats.PacketHops != 2*packets {
 			t.Errorf("loads of %d packets: %+v, %v", packets, stats, err)
 		}
@@ -273,14 +273,26 @@ func TestLargestFlow(t *testing.T) {
 func TestPathOfOneLink(t *testing.T) {
 	n := topologytest.Wire(t, 2, 2, [2]int32{0, 1})
 	hops := newKept(t, schema.Hops)
+	paths := newKept(t, schema.FlowPaths)
 	loads := newKept(t, schema.LinkLoads)
 	b := &flowBatches{each: 1}
 	b.rows = append(b.rows, workload.Row{ID: 1, Src: 1, Dst: 0, SizeBytes: 1})
-	_, err := Flows(t.Context(), model(topologytest.MustRouter(t, n, 1)), Chunk{Flows: b}, Sink{hops, loads})
+	_, err := Flows(t.Context(), model(topologytest.MustRouter(t, n, 1)), Chunk{Flows: b},
+		Sink{hops, paths, loads})
 	for column, want := range map[string]int64{"first_link": 1, "link_id": 1, "hops": 1, "path_delay_ns": 1000} {
 		got := hops.ints[column]
 		if err != nil || !slices.Equal(got, []int64{want}) {
 			t.Errorf("%s: %v, want %d; %v", column, got, want, err)
+		}
+	}
+	// Its packet of 49 bytes takes 39.2 ns, a full packet and its ACK 838 and 48.
+	for column, want := range map[string]int64{
+		"flow_row": 0, "first_link": 1, "hops": 1, "slowest_hop": 0, "ideal_ns": 1040, "window_ns": 0,
+		"round_trip_ns": 2886,
+	} {
+		got := paths.ints[column]
+		if !slices.Equal(got, []int64{want}) {
+			t.Errorf("%s: %v, want %d", column, got, want)
 		}
 	}
 }
@@ -299,19 +311,20 @@ func TestComputeSteps(t *testing.T) {
 	}
 	n := topologytest.SmallNetwork(t)
 	m := model(topologytest.MustRouter(t, n, 1))
-	var hops, loads tables.Memory
+	var hops, paths, loads tables.Memory
 	b := &flowBatches{each: 10}
 	wait := smallRow(1, 0)
 	wait.Dst = wait.Src
 	b.rows = append(b.rows, wait, smallRow(2, 1000))
-	stats, err := Flows(t.Context(), m, Chunk{FirstRow: 5, Flows: b}, Sink{&hops, &loads})
-	if err != nil || stats != (Stats{PacketHops: 2}) || !slices.Equal(rowsOf(&hops), []int64{6, 6}) {
-		t.Errorf("%+v, rows %v, %v", stats, rowsOf(&hops), err)
+	stats, err := Flows(t.Context(), m, Chunk{FirstRow: 5, Flows: b}, Sink{&hops, &paths, &loads})
+	if err != nil || stats != (Stats{PacketHops: 2}) || !slices.Equal(rowsOf(&hops), []int64{6, 6}) ||
+		!slices.Equal(rowsOf(&paths), []int64{6}) {
+		t.Errorf("%+v, rows %v and %v, %v", stats, rowsOf(&hops), rowsOf(&paths), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.rows = append(b.rows, smallRow(3, 1000))
-	_, err = Flows(ctx, m, Chunk{Flows: b}, Sink{nil, &loads})
+	_, err = Flows(ctx, m, Chunk{Flows: b}, Sink{nil, nil, &loads})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("loads of a run that was stopped: %v", err)
 	}

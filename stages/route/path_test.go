@@ -3,10 +3,12 @@ package route
 import (
 	"math"
 	"testing"
+
+	"parsimon/stages/topology"
 )
 
-// placesOf returns the places of a path over links with these bandwidths.
-func placesOf(bps []int64) []place {
+// placesOf returns the places of a path over links with these bandwidths, and its slowest hop.
+func placesOf(bps []int64) (all []place, slowest int) {
 	var p places
 	var path []int32
 	for id, b := range bps {
@@ -14,8 +16,8 @@ func placesOf(bps []int64) []place {
 		p.classOf = append(p.classOf, int32(id))
 		path = append(path, int32(id))
 	}
-	p.add(path)
-	return p.all
+	slowest = p.add(path)
+	return p.all, slowest
 }
 
 // The slowest links of a path matter if both the source and the target are faster.
@@ -43,22 +45,46 @@ func TestSlowestLinks(t *testing.T) {
 		for _, gbps := range c.bps {
 			bps = append(bps, gbps*1e9)
 		}
-		got := placesOf(bps)[c.hop]
+		all, slowest := placesOf(bps)
+		got := all[c.hop]
+		if slowest != slowestHop(bps) {
+			t.Errorf("%v: hop %d is the slowest, want %d", c.bps, slowest, slowestHop(bps))
+		}
 		if got.upBps != c.upstream*1e9 || got.downBps != c.downstream*1e9 || got.betweenPS != c.between {
 			t.Errorf("%v, hop %d: %+v, want %d, %d and %d", c.bps, c.hop, got, c.upstream, c.downstream, c.between)
 		}
 	}
-	got := placesOf([]int64{1000, 1000, 1000})[2].betweenPS
-	if got != math.MaxInt32 {
-		t.Errorf("a slow link: %d ps", got)
+	slow, _ := placesOf([]int64{1000, 1000, 1000})
+	if slow[2].betweenPS != math.MaxInt32 {
+		t.Errorf("a slow link: %d ps", slow[2].betweenPS)
 	}
+}
+
+// bandwidths returns the bandwidths of the links of a path.
+func bandwidths(n *topology.Network, path []int32) (bps []int64) {
+	for _, id := range path {
+		bps = append(bps, n.Links[id].BandwidthBps)
+	}
+	return bps
+}
+
+// slowestHop returns the last hop with the lowest bandwidth behind hop 0, or 0 if the path has one hop only.
+// bps has the bandwidths of the links of the path.
+func slowestHop(bps []int64) int {
+	slowest := min(1, len(bps)-1)
+	for h := 2; h < len(bps); h++ {
+		if bps[h] <= bps[slowest] {
+			slowest = h
+		}
+	}
+	return slowest
 }
 
 // slowestLinks returns the bandwidths of the slowest link before a hop and of the slowest one behind it, or
 // 0 if they do not matter, by their definition. bps has the bandwidths of the links of the path.
 func slowestLinks(bps []int64, hop int) (upstream, downstream int64) {
 	if hop == 0 {
-		slowest := SlowestHop(bps)
+		slowest := slowestHop(bps)
 		if slowest > 0 {
 			downstream = bps[slowest]
 		}
@@ -82,7 +108,7 @@ func slower(bps []int64, than int64) (slowest int64) {
 // hop 0 between it and the slowest hop.
 func betweenPS(bps []int64, hop int) int32 {
 	if hop == 0 {
-		hop = SlowestHop(bps)
+		hop = slowestHop(bps)
 	}
 	ps := 0.0
 	for h := 1; h < hop; h++ {

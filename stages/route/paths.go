@@ -27,25 +27,5 @@ func (t RoundTrips) PathNS(path []int32) (ns int64) {
 	return ns
 }
 
-// Bandwidths appends the bandwidths of the links of a path to bps.
-func Bandwidths(n *topology.Network, path []int32, bps []int64) []int64 {
-	for _, id := range path {
-		bps = append(bps, n.Links[id].BandwidthBps)
-	}
-	return bps
-}
-
-// SlowestHop returns the last hop with the lowest bandwidth behind hop 0, or 0 if the path has one hop only.
-// bps has the bandwidths of the links of the path.
-func SlowestHop(bps []int64) int {
-	slowest := min(1, len(bps)-1)
-	for h := 2; h < len(bps); h++ {
-		if bps[h] <= bps[slowest] {
-			slowest = h
-		}
-	}
-	return slowest
-}
-
 // roundPS rounds a time in ps.
 func roundPS(ps float64) int32 { return int32(min(math.Round(ps), math.MaxInt32)) }

@@ -1,4 +1,4 @@
-// Package route finds the hops of flows and the load of each link.
+// Package route finds the paths of flows and the load of each link.
 package route
 
 import (
@@ -45,18 +45,18 @@ type Chunk struct {
 	Flows    schema.Batches
 }
 
-// A Sink receives what Flows writes: table hops, by link and flow_row, and table link_loads, the load of each
-// link by the chunk, by link. If Hops is nil, only the loads are computed, also of flows that are too large
-// to be simulated.
+// A Sink receives what Flows writes: table hops, by link and flow_row, table flow_paths, by flow_row, and
+// table link_loads, the load of each link by the chunk, by link. If Hops is nil, only the loads are computed,
+// also of flows that are too large to be simulated. Paths may be nil.
 type Sink struct {
-	Hops, Loads schema.Sink
+	Hops, Paths, Loads schema.Sink
 }
 
 // Flows lists the hops of one chunk of the workload on the paths that the model's router chooses
 // (topology.Router).
 //
-// It keeps the chunk in memory, about 30 bytes per flow and per hop. If all links have different speeds or
-// delays, each path has its own places, which take about 60 bytes more per hop. An error names the flow.
+// It keeps the chunk in memory, about 40 bytes per flow and 30 per hop. If all links have different speeds or
+// delays, each path has its own class, which takes about 200 bytes, and 60 per hop. An error names the flow.
 // Errors are a source or destination that is not a host, a source that equals the destination, a size below
 // 1, and two hosts without a path, unless the model counts such flows. Nothing is written before all flows
 // have their paths.
@@ -76,6 +76,9 @@ func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error
 	if err == nil && out.Hops != nil {
 		c.sortByLink()
 		err = c.writeHops(ctx, in.FirstRow, out.Hops)
+	}
+	if err == nil && out.Paths != nil {
+		err = c.writePaths(ctx, in.FirstRow, out.Paths)
 	}
 	if err == nil {
 		err = c.writeLoads(in.Number, out.Loads)
@@ -100,12 +103,14 @@ type chunk struct {
 	counts []int32    // by link id: hops
 	sentNS []int64    // by link id: when it has sent all flows so far (SimultaneousAcks)
 	flows  []chunkFlow
+	pathOf []int32    // by flow: index of its class in places.paths; -1: no path
 	hops   []chunkHop // flow by flow, in the order of the path
 	byLink []chunkHop // by link and flow
 	places places
 
-	path []int32  // of the current flow
-	out  []hopRow // of a batch that is written
+	path  []int32 // of the current flow
+	out   []hopRow
+	paths []tables.FlowPath
 }
 
 type chunkFlow struct {
@@ -134,6 +139,7 @@ var hopTable = columns.TableOf[hopRow](schema.Hops)
 
 func (c *chunk) reset(n *topology.Network, p *simkernel.Params) {
 	c.flows = c.flows[:0]
+	c.pathOf = c.pathOf[:0]
 	c.hops = c.hops[:0]
 	c.loads = columns.Resize(c.loads, len(n.Links))
 	c.counts = columns.Resize(c.counts, len(n.Links))
@@ -156,6 +162,7 @@ func (c *chunk) add(of *Flow) error {
 	p := &c.model.Params
 	if ComputeStep(of.Src, of.Dst, of.SizeBytes) {
 		c.flows = append(c.flows, chunkFlow{})
+		c.pathOf = append(c.pathOf, -1)
 		return nil
 	}
 	if of.SizeBytes < 1 {
@@ -180,22 +187,26 @@ func (c *chunk) add(of *Flow) error {
 	c.flows = append(columns.Grow(c.flows, 1), chunkFlow{
 		id: of.ID, sizeBytes: of.SizeBytes, startNS: of.StartNS, packets: int32(packets),
 	})
+	class := int32(-1)
 	if c.simulated && len(path) > 0 {
-		c.addHops(path)
+		class = c.addHops(path)
 	}
+	c.pathOf = append(columns.Grow(c.pathOf, 1), class)
 	c.stats.PacketHops += int64(len(path)) * packets
 	return nil
 }
 
-// addHops adds the hops of the last flow.
-func (c *chunk) addHops(path []int32) {
+// addHops adds the hops of the last flow. It returns the class of its path.
+func (c *chunk) addHops(path []int32) (class int32) {
 	c.flows[len(c.flows)-1].firstLink = path[0]
-	first := c.places.of(path)
+	class = c.places.of(path)
+	first := c.places.paths[class].first
 	c.hops = columns.Grow(c.hops, len(path))
 	for hop, id := range path {
 		c.hops = append(c.hops, chunkHop{flow: int32(len(c.flows) - 1), link: id, place: first + int32(hop)})
 		c.counts[id]++
 	}
+	return class
 }
 
 // addLoads adds the load by one flow to the links of its path.
@@ -259,6 +270,32 @@ func (c *chunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink)
 			}
 		}
 		if err := hopTable.Write(hops, c.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePaths writes what each flow that has a path meets there alone.
+func (c *chunk) writePaths(ctx context.Context, firstRow int64, paths schema.Sink) error {
+	for from := 0; from < len(c.flows); from += tables.SmallBatch {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.paths = c.paths[:0]
+		for f := from; f < min(from+tables.SmallBatch, len(c.flows)); f++ {
+			if c.pathOf[f] < 0 {
+				continue
+			}
+			of := &c.places.paths[c.pathOf[f]]
+			size := c.flows[f].sizeBytes
+			c.paths = append(c.paths, tables.FlowPath{
+				FlowRow: firstRow + int64(f), FirstLink: c.flows[f].firstLink, Hops: of.hops, SlowestHop: of.slowest,
+				IdealNS: of.ideal.FCTNS(size), WindowNS: c.model.Params.WindowDelayNS(of.ideal.Path(), size),
+				RoundTripNS: of.roundTripNS,
+			})
+		}
+		if err := tables.FlowPaths.Write(paths, c.paths); err != nil {
 			return err
 		}
 	}

@@ -124,12 +124,15 @@ func TestRouteLaws(t *testing.T) {
 	}
 	r := topologytest.MustRouter(t, n, 1)
 	flows := drawnFlows(t, r, 30_000)
-	p := simkernel.DefaultParams()
+	m := model(r)
+	p := &m.Params
+	p.SetWindow(4000) // smaller than the paths need
 	const firstRow = 1_000_000
 	hops := newKept(t, schema.Hops)
 	loads := newKept(t, schema.LinkLoads)
-	stats, err := Flows(context.Background(), model(r), Chunk{3, firstRow, &flowBatches{flows, 7_001}},
-		Sink{hops, loads})
+	alone := newKept(t, schema.FlowPaths)
+	stats, err := Flows(context.Background(), m, Chunk{3, firstRow, &flowBatches{flows, 7_001}},
+		Sink{hops, alone, loads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +153,8 @@ func TestRouteLaws(t *testing.T) {
 	}
 	total := 0
 	packetHops := int64(0)
+	limited := int64(0)
+	trips := NewRoundTrips(n, p)
 	type load struct{ flows, bytes, packets, first, last int64 }
 	want := map[int64]*load{}
 	var path []int32
@@ -166,6 +171,7 @@ func TestRouteLaws(t *testing.T) {
 			pathSend += p.SendNS(p.PayloadBytes+p.HeaderBytes, n.Links[l].BandwidthBps) + p.SendNS(p.AckBytes,
 				n.Links[topology.Reverse(l)].BandwidthBps)
 		}
+		bps := bandwidths(n, path)
 		var before int64
 		for hop, l := range path {
 			k := byFlow[f][hop]
@@ -175,7 +181,6 @@ func TestRouteLaws(t *testing.T) {
 			got := []int64{h["link_id"][k], h["flow_id"][k], h["hops"][k], h["size_bytes"][k], h["start_ns"][k],
 				h["first_link"][k], h["delay_to_link_ns"][k], h["path_delay_ns"][k],
 				h["path_send_ns"][k], h["upstream_bps"][k], h["downstream_bps"][k], h["between_ps"][k]}
-			bps := Bandwidths(n, path, nil)
 			up, down := slowestLinks(bps, hop)
 			expect := []int64{int64(l), flows[f].ID, int64(len(path)), flows[f].SizeBytes, flows[f].StartNS,
 				int64(path[0]), before, pathDelay, pathSend, up, down, int64(betweenPS(bps, hop))}
@@ -193,8 +198,26 @@ func TestRouteLaws(t *testing.T) {
 			w.packets += p.Packets(flows[f].SizeBytes)
 			w.last = flows[f].StartNS
 		}
+		var ideal simkernel.IdealPath
+		ideal.Reset(p)
+		for _, l := range path {
+			ideal.Add(n.Links[l].BandwidthBps, n.Links[l].DelayNS)
+		}
+		size := flows[f].SizeBytes
+		a := alone.ints
+		got := []int64{a["flow_row"][f], a["first_link"][f], a["hops"][f], a["slowest_hop"][f], a["ideal_ns"][f],
+			a["window_ns"][f], a["round_trip_ns"][f]}
+		expect := []int64{firstRow + int64(f), int64(path[0]), int64(len(path)), int64(slowestHop(bps)),
+			ideal.FCTNS(size), p.WindowDelayNS(ideal.Path(), size), trips.PathNS(path)}
+		if !slices.Equal(got, expect) {
+			t.Fatalf("flow %d alone: %v, want %v", f, got, expect)
+		}
+		limited += min(1, a["window_ns"][f])
 		total += len(path)
 		packetHops += int64(len(path)) * p.Packets(flows[f].SizeBytes)
+	}
+	if alone.rows != len(flows) || limited == 0 {
+		t.Errorf("%d paths of %d flows, %d with too small a window", alone.rows, len(flows), limited)
 	}
 	if hops.rows != total || stats.PacketHops != packetHops {
 		t.Errorf("%d rows, stats %+v; want %d hops and %d packet-hops", hops.rows, stats, total, packetHops)
@@ -214,8 +237,9 @@ func TestRouteLaws(t *testing.T) {
 
 	// The rows do not depend on the batches of the input. A second run has the same rows.
 	again := newKept(t, schema.Hops)
-	if _, err := Flows(context.Background(), model(r), Chunk{3, firstRow, &flowBatches{flows, 1_000_000}},
-		Sink{again, newKept(t, schema.LinkLoads)}); err != nil {
+	in := Chunk{3, firstRow, &flowBatches{flows, 1_000_000}}
+	out := Sink{again, nil, newKept(t, schema.LinkLoads)}
+	if _, err := Flows(context.Background(), m, in, out); err != nil {
 		t.Fatal(err)
 	}
 	for name, col := range hops.ints {
@@ -261,7 +285,7 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 		m := model(r)
 		m.Unreachable = c.unreachable
 		in := Chunk{Flows: table([4]int64{1, 0, 1, 10}, c.row)}
-		_, err := Flows(context.Background(), m, in, Sink{hops, loads})
+		_, err := Flows(context.Background(), m, in, Sink{hops, nil, loads})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want %q", c.row, err, c.want)
 		}
@@ -276,7 +300,7 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	simultaneous := model(r)
 	counting.Unreachable = step.CountUnreachable
 	simultaneous.Acks = step.SimultaneousAcks
-	stats, err := Flows(context.Background(), counting, Chunk{Flows: in}, Sink{hops, loads})
+	stats, err := Flows(context.Background(), counting, Chunk{Flows: in}, Sink{hops, nil, loads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +317,8 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	in.rows[0].StartNS = 100
 	in.rows[1].StartNS = 100
 	in.rows[2].StartNS = 1000
-	if _, err = Flows(context.Background(), simultaneous, Chunk{Flows: in}, Sink{hops, loads}); err != nil {
+	_, err = Flows(context.Background(), simultaneous, Chunk{Flows: in}, Sink{hops, nil, loads})
+	if err != nil {
 		t.Fatal(err)
 	}
 	both := loads.ints["both_ns"]
@@ -302,14 +327,14 @@ func TestRouteRefusesAndCounts(t *testing.T) {
 	}
 	// No flows.
 	if stats, err = Flows(context.Background(), model(r), Chunk{Flows: table()},
-		Sink{hops, loads}); err != nil ||
+		Sink{hops, nil, loads}); err != nil ||
 		stats != (Stats{}) {
 		t.Errorf("no flows: %+v, %v", stats, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Flows(ctx, model(r), Chunk{Flows: table([4]int64{2, 0, 1, 1})},
-		Sink{hops, loads}); !errors.Is(err,
+		Sink{hops, nil, loads}); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -326,7 +351,7 @@ func BenchmarkRoute(b *testing.B) {
 	for b.Loop() {
 		hops = 0
 		if _, err := Flows(context.Background(), model(r), Chunk{Flows: &flowBatches{flows, 65_536}},
-			Sink{count, discard}); err != nil {
+			Sink{count, discard, discard}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,20 +10,22 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Step returns the step that chooses the path of each flow and lists its hops.
+// Step returns the step that chooses the path of each flow, lists its hops, and computes what the flow meets
+// there alone.
 func Step(m *step.Model, flows *step.Step) *step.Step {
 	chunks := flows.Output(schema.Flows)
 	return &step.Step{
 		Name:        "route",
 		Reads:       []step.Output{chunks},
-		Writes:      []schema.Table{schema.Hops, schema.LinkLoads},
+		Writes:      []schema.Table{schema.Hops, schema.FlowPaths, schema.LinkLoads},
 		Cut:         step.Cut{By: step.ByFlows},
 		Unit:        "flows",
 		BytesPerRow: 250,
 		Sharing:     step.ByScenario,
 		Open: step.Always(func(ctx context.Context, t step.Task) error {
 			in := Chunk{int32(t.Number()), t.Range().Lo, t.Part(chunks, t.Number())}
-			_, err := Flows(ctx, m, in, Sink{t.Sink(schema.Hops), t.Sink(schema.LinkLoads)})
+			out := Sink{t.Sink(schema.Hops), t.Sink(schema.FlowPaths), t.Sink(schema.LinkLoads)}
+			_, err := Flows(ctx, m, in, out)
 			var unreachable *topology.UnreachableError
 			if errors.As(err, &unreachable) {
 				err = fmt.Errorf("%w (--allow-unreachable counts such flows instead)", err)

@@ -6,47 +6,40 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
-	"parsimon/simkernel"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
 	"parsimon/stages/workload"
 )
 
 // A Writer writes table slowdowns and the contributions of hops. It reuses its memory and must not be used by
-// several goroutines at a time.
+// several goroutines at a time. The zero value is ready.
 type Writer struct {
-	model *step.Model
-	links []simkernel.IdealLink // by link id
-	ideal simkernel.IdealPath
-	path  []int32 // the path of ideal
-
 	rows          []tables.SlowdownRow     // not written yet
 	contributions []tables.ContributionRow // not written yet
 	flow          Flow
 }
 
-// NewWriter returns a writer for flows of a scenario.
-func NewWriter(m *step.Model) *Writer {
-	w := &Writer{model: m}
-	for _, l := range m.Network.Links {
-		w.links = append(w.links, m.Params.IdealLink(l.BandwidthBps, l.DelayNS))
-	}
-	return w
-}
-
 // A Flow is an estimator's result for a flow.
 type Flow struct {
-	Path            []int32 // empty: no estimate
+	Hops            int16 // number of links on the path; 0: no estimate
 	StartNS         int64
 	IdealNS         int64 // FCT alone in the network
 	DelayNS         int64 // FCT minus the ideal FCT
 	WindowNS        int64 // part of the delay caused by a window smaller than the path needs
 	Retransmissions int32 // packets
 	Reordered       int32 // packets
+}
+
+// A Hop is what an estimator knows about a flow at a hop.
+type Hop struct {
+	Index     int16 // on the path, from 0
+	Link      int32
+	LastNS    int64 // wait of the last packet; 0 at hop 0, whose only wait is the NIC wait
+	LongestNS int64 // wait of the block that waits longest; 0 if it does not matter
+	Marks     int64 // marked packets
 }
 
 // A Chunk has rows FirstRow to FirstRow+Rows-1 of table flows.
@@ -61,7 +54,7 @@ type Sink struct {
 	Contributions schema.Sink
 }
 
-// An Estimate sets the result for flow f of a chunk. If the flow has no path, it leaves Path empty.
+// An Estimate sets the result for flow f of a chunk. If the flow has no path, it leaves Hops at 0.
 type Estimate func(f int, sizeBytes int64, to *Flow) error
 
 type flowRow struct {
@@ -113,7 +106,7 @@ func (w *Writer) add(f *flowRow, chunkRow, at int64, estimate Estimate) error {
 	*x = Flow{StartNS: f.StartNS}
 	before := len(w.contributions)
 	err := estimate(int(at), f.SizeBytes, x)
-	if err != nil || len(x.Path) == 0 {
+	if err != nil || x.Hops == 0 {
 		return err
 	}
 	if f.Background {
@@ -123,44 +116,22 @@ func (w *Writer) add(f *flowRow, chunkRow, at int64, estimate Estimate) error {
 	fct := x.IdealNS + x.DelayNS
 	w.rows = append(w.rows, tables.SlowdownRow{
 		FlowID: f.ID, FlowRow: chunkRow + at, Src: f.Src, Dst: f.Dst, Labels: f.Labels,
-		SizeBytes: f.SizeBytes, StartNS: x.StartNS, Hops: int16(len(x.Path)),
+		SizeBytes: f.SizeBytes, StartNS: x.StartNS, Hops: x.Hops,
 		IdealNS: x.IdealNS, FCTNS: fct, WindowNS: x.WindowNS, Slowdown: float64(fct) / float64(x.IdealNS),
 		Retransmissions: x.Retransmissions, Reordered: x.Reordered,
 	})
 	return nil
 }
 
-// setPath makes ideal compute the FCT on a path.
-func (w *Writer) setPath(path []int32) {
-	if slices.Equal(path, w.path) {
-		return
-	}
-	w.path = append(w.path[:0], path...)
-	w.ideal.Reset(&w.model.Params)
-	for _, l := range path {
-		w.ideal.AddLink(&w.links[l])
-	}
-}
-
-// IdealNS returns the FCT of a flow that is alone in the network, in ns.
-func (w *Writer) IdealNS(path []int32, sizeBytes int64) int64 {
-	w.setPath(path)
-	return w.ideal.FCTNS(sizeBytes)
-}
-
-// WindowNS returns the delay, in ns, of a flow alone in the network that is due to a window smaller than the
-// path needs.
-func (w *Writer) WindowNS(path []int32, sizeBytes int64) int64 {
-	w.setPath(path)
-	return w.model.Params.WindowDelayNS(w.ideal.Path(), sizeBytes)
-}
-
 // Attribute divides the delay of a flow, a row of table flows, among its window and its hops, for table
 // hop_contributions. Each hop contributes the wait of the flow's last packet there. Of the remaining delay,
-// the part caused by a window smaller than the path needs belongs to no hop (WindowNS). The sender lost the
-// rest by reducing its rate. This rest is divided in proportion to the hops' marks. If there are no marks, it
-// belongs to hop 0, where the flow competes with other flows of its host.
-func (w *Writer) Attribute(row, sizeBytes int64, hops []Hop, to *Flow) {
+// the part caused by a window smaller than the path needs belongs to no hop. It is at most windowNS, the
+// delay by such a window of the flow alone. The sender lost the rest by reducing its rate. This rest is
+// divided in proportion to the hops' marks. If there are no marks, it belongs to hop 0, where the flow
+// competes with other flows of its host.
+//
+// hops are in the order of the path. They are hop 0 and those where the flow waited or was marked.
+func (w *Writer) Attribute(row, windowNS int64, hops []Hop, to *Flow) {
 	rest := to.DelayNS
 	allMarks := int64(0)
 	for h := range hops {
@@ -168,20 +139,20 @@ func (w *Writer) Attribute(row, sizeBytes int64, hops []Hop, to *Flow) {
 		rest -= hops[h].LastNS
 		allMarks += hops[h].Marks
 	}
-	to.WindowNS = min(w.WindowNS(to.Path, sizeBytes), rest)
+	to.WindowNS = min(windowNS, rest)
 	rest -= to.WindowNS
 	for h := range hops {
 		hop := &hops[h]
 		share := 0.0
 		if allMarks > 0 {
 			share = float64(rest) * (float64(hop.Marks) / float64(allMarks))
-		} else if h == 0 {
+		} else if hop.Index == 0 {
 			share = float64(rest)
 		}
 		wait := float64(hop.LastNS)
-		w.contributions = append(w.contributions, tables.ContributionRow{
+		w.contributions = tables.AppendContribution(w.contributions, tables.ContributionRow{
 			Contribution: tables.Contribution{
-				FlowRow: row, Hop: int16(h), Hops: int16(len(hops)), LinkID: hop.Link, DelayNS: wait + share,
+				FlowRow: row, Hop: hop.Index, Hops: to.Hops, LinkID: hop.Link, DelayNS: wait + share,
 			},
 			WaitNS:    wait,
 			LongestNS: hop.LongestNS,
@@ -189,10 +160,35 @@ func (w *Writer) Attribute(row, sizeBytes int64, hops []Hop, to *Flow) {
 	}
 }
 
+// ReadPaths reads table flow_paths of a chunk of flows. Element f of the result, which uses the memory of
+// paths, is about flow f of the chunk. It has no hops if the flow has no path.
+func (c *Chunk) ReadPaths(paths []tables.FlowPath, in schema.Batches) ([]tables.FlowPath, error) {
+	paths = columns.Resize(paths, int(c.Rows))
+	clear(paths)
+	return paths, columns.Each(in, func(p *tables.FlowPath) error {
+		at := p.FlowRow - c.FirstRow
+		if at < 0 || at >= c.Rows {
+			return fmt.Errorf("flow_paths: flow row %d is not in the chunk of %d flows at row %d", p.FlowRow,
+				c.Rows, c.FirstRow)
+		}
+		if p.Hops < 1 || p.SlowestHop < 0 || p.SlowestHop >= p.Hops || p.IdealNS < 1 {
+			return fmt.Errorf("flow_paths: flow row %d has an ideal FCT of %d ns over %d hops, of which hop %d is "+
+				"the slowest", p.FlowRow, p.IdealNS, p.Hops, p.SlowestHop)
+		}
+		paths[at] = *p
+		return nil
+	})
+}
+
 // ChunkOf returns the chunk of flows of a task.
 func ChunkOf(t step.Task, flows *step.Step) Chunk {
 	rows := t.Range()
 	return Chunk{rows.Lo, rows.Hi - rows.Lo, t.Part(flows.Output(schema.Flows), t.Number())}
+}
+
+// PathsOf returns table flow_paths of the chunk of a task.
+func PathsOf(t step.Task, routed *step.Step) schema.Batches {
+	return t.Part(routed.Output(schema.FlowPaths), t.Number())
 }
 
 // SinkOf returns the sinks of a task.

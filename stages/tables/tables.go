@@ -45,6 +45,17 @@ type HopPath struct {
 	BetweenPS     int32 `col:"between_ps"`
 }
 
+// FlowPath is a row of table flow_paths.
+type FlowPath struct {
+	FlowRow     int64 `col:"flow_row"`
+	FirstLink   int32 `col:"first_link"`
+	Hops        int16 `col:"hops"`
+	SlowestHop  int16 `col:"slowest_hop"`
+	IdealNS     int64 `col:"ideal_ns"`
+	WindowNS    int64 `col:"window_ns"`
+	RoundTripNS int64 `col:"round_trip_ns"`
+}
+
 // Contribution has the columns of table hop_contributions except for the waits, which the delay includes.
 type Contribution struct {
 	FlowRow int64   `col:"flow_row"`
@@ -60,6 +71,14 @@ type ContributionRow struct {
 	WaitNS      float64 `col:"wait_ns"`
 	LongestNS   int64   `col:"longest_wait_ns"`
 	CaseDelayNS int64   `col:"case_delay_ns"`
+}
+
+// AppendContribution appends a row, unless it adds nothing: table hop_contributions has no such rows.
+func AppendContribution(rows []ContributionRow, r ContributionRow) []ContributionRow {
+	if r.DelayNS == 0 && r.WaitNS == 0 && r.LongestNS == 0 && r.CaseDelayNS == 0 {
+		return rows
+	}
+	return append(rows, r)
 }
 
 // LinkStat is a row of table link_stats.
@@ -140,6 +159,7 @@ type SlowdownRow struct {
 // The tables that several parts of the method write.
 var (
 	Hops             = columns.TableOf[Hop](schema.Hops)
+	FlowPaths        = columns.TableOf[FlowPath](schema.FlowPaths)
 	HopContributions = columns.TableOf[ContributionRow](schema.HopContributions)
 	HopObservations  = columns.TableOf[Observation](schema.HopObservations)
 	LinkStats        = columns.TableOf[LinkStat](schema.LinkStats)

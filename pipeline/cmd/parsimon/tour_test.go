@@ -59,8 +59,11 @@ func TestTourShowsEveryStep(t *testing.T) {
 	if rows["flows"] == 0 || rows["slowdowns"] != rows["flows"] {
 		t.Errorf("%d slowdowns of %d flows", rows["slowdowns"], rows["flows"])
 	}
-	if rows["hops"] == 0 || rows["hop_contributions"] != rows["hops"] {
-		t.Errorf("%d hops, %d draws: want equal counts", rows["hops"], rows["hop_contributions"])
+	if rows["flow_paths"] != rows["flows"] {
+		t.Errorf("%d paths of %d flows", rows["flow_paths"], rows["flows"])
+	}
+	if rows["hop_contributions"] == 0 || rows["hop_contributions"] >= rows["hops"] {
+		t.Errorf("%d of %d hops add a delay", rows["hop_contributions"], rows["hops"])
 	}
 	for _, e := range tour.Estimates {
 		last := e.Percentiles[len(e.Percentiles)-1]

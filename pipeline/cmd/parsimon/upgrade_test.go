@@ -46,6 +46,12 @@ b525fd7a1a3f47bb,flow-2,449,61904177
 2e0999ae31e92421,independent,20,3224288
 b525fd7a1a3f47bb,flow-2,449,61904177
 `},
+	{"v21", `scenario,variant,flows,fct_ns
+2e0999ae31e92421,independent,20,3224288
+459f43a2831938cb,flow-2,300,26242307
+459f43a2831938cb,independent,300,33812608
+e8fe965a39bdae4f,flow-2,449,61904177
+`},
 }
 
 // unpack unpacks a lake of testdata/lakes, and returns its directory.
@@ -167,6 +173,33 @@ func checkUpgraded(t *testing.T, dir string) {
 const oldTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes: 1, spines_per_plane: 1,
        host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
 `
+
+// This program continues an estimate that an older one began: stages that wrote other tables run again, and the
+// rows are those of the older program. Here the last stages of version 21 were not run.
+func TestEstimateOfAnOlderVersionContinues(t *testing.T) {
+	everyThirdDay(t, 2)
+	t.Parallel()
+	dir := unpack(t, "v21")
+	must(t, "upgrade", "--lake", dir)
+	answer := func() string {
+		return must(t, "query", "--lake", dir, "--format", "csv", "--sql", "SELECT count(*) AS flows, "+
+			"sum(fct_ns) AS fct_ns FROM slowdowns_all WHERE scenario = '459f43a2831938cb' AND variant = 'independent'")
+	}
+	const want = "flows,fct_ns\n300,33812608\n"
+	stages := filepath.Join(dir, "_state", "scenario=459f43a2831938cb", "variant=independent")
+	for _, stage := range []string{"sample", "intervals"} {
+		if err := os.RemoveAll(filepath.Join(stages, stage)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustFail(t, failure{exitFailed, "an older version ran it, without table flow_paths: run \"parsimon stage route",
+		[]string{"stage", "sample", "--lake", dir, "--scenario", "tiny", "--estimator", "independent"}})
+	must(t, "what-if", "tiny", "--scale", "web=3", "--estimator", "independent", "--lake", dir, "-q")
+	if got := answer(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	contains(t, must(t, "status", "--lake", dir), "459f43a2831938cb  complete  tiny")
+}
 
 // An upgrade that was killed between two steps is repeated. Nothing may be lost or duplicated.
 func TestUpgradeIsRepeated(t *testing.T) {
