@@ -36,8 +36,8 @@ var added = map[string]map[string]addition{
 // until the estimate is committed again. Readers skip them.
 var Removed = []string{"hop_delays"}
 
-// Required has the tables that older programs did not write and stages of this one read. If a stage needs such
-// a table of an older lake, the stage that writes it runs again.
+// Required has the tables that older programs did not write and stages of this one read. If a stage needs
+// such a table of an older lake, the stage that writes it runs again.
 var Required = []string{FlowPaths.Name}
 
 // WorkloadFolders is the first version in which tables of both scopes have a separate folder for

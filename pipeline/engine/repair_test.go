@@ -121,9 +121,9 @@ func TestStageAloneMakesCollectedFiles(t *testing.T) {
 	}
 }
 
-// A stage that an older program ran without one of today's tables stays complete until a stage reads the table.
-// A plan then runs it again. A stage that runs alone says what to do, and runs again if it lacks the table
-// itself.
+// A stage that an older program ran without one of today's tables stays complete until a stage reads the
+// table. A plan then runs it again. A stage that runs alone says what to do, and runs again if it lacks the
+// table itself.
 func TestTablesOfOlderPrograms(t *testing.T) {
 	session := toyLake(t)
 	toy := newToy(toyScenario)

@@ -174,8 +174,8 @@ const oldTopology = `clos: {pods: 1, racks_per_pod: 2, hosts_per_rack: 2, planes
        host_bandwidth: 10Gbps, fabric_bandwidth: 40Gbps, host_delay: 1us, fabric_delay: 1us}
 `
 
-// This program continues an estimate that an older one began: stages that wrote other tables run again, and the
-// rows are those of the older program. Here the last stages of version 21 were not run.
+// This program continues an estimate that an older one began: stages that wrote other tables run again, and
+// the rows are those of the older program. Here the last stages of version 21 were not run.
 func TestEstimateOfAnOlderVersionContinues(t *testing.T) {
 	everyThirdDay(t, 2)
 	t.Parallel()
@@ -183,7 +183,8 @@ func TestEstimateOfAnOlderVersionContinues(t *testing.T) {
 	must(t, "upgrade", "--lake", dir)
 	answer := func() string {
 		return must(t, "query", "--lake", dir, "--format", "csv", "--sql", "SELECT count(*) AS flows, "+
-			"sum(fct_ns) AS fct_ns FROM slowdowns_all WHERE scenario = '459f43a2831938cb' AND variant = 'independent'")
+			"sum(fct_ns) AS fct_ns FROM slowdowns_all WHERE scenario = '459f43a2831938cb' AND "+
+			"variant = 'independent'")
 	}
 	const want = "flows,fct_ns\n300,33812608\n"
 	stages := filepath.Join(dir, "_state", "scenario=459f43a2831938cb", "variant=independent")
@@ -192,10 +193,12 @@ func TestEstimateOfAnOlderVersionContinues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mustFail(t, failure{exitFailed, "an older version ran it, without table flow_paths: run \"parsimon stage route",
+	mustFail(t, failure{exitFailed,
+		"an older version ran it, without table flow_paths: run \"parsimon stage route",
 		[]string{"stage", "sample", "--lake", dir, "--scenario", "tiny", "--estimator", "independent"}})
 	must(t, "what-if", "tiny", "--scale", "web=3", "--estimator", "independent", "--lake", dir, "-q")
-	if got := answer(); got != want {
+	got := answer()
+	if got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	contains(t, must(t, "status", "--lake", dir), "459f43a2831938cb  complete  tiny")

@@ -18,9 +18,9 @@ import (
 // group, and in the statistics of row groups, these programs would lose rows.
 func TestDerivedColumnsOfEveryRow(t *testing.T) {
 	const batch, batches = 10_000, 5 // two row groups, with pages of 8,192 rows, and shorter ones at their ends
-	rec := fixture.Batch(schema.Hops, rand.New(rand.NewPCG(1, 2)), batch)
+	rec := fixture.Batch(schema.Flows, rand.New(rand.NewPCG(1, 2)), batch)
 	var buf bytes.Buffer
-	w := NewWriter(schema.Hops, &buf, Key{"scenario", "s1"}, Key{"variant", ""})
+	w := NewWriter(schema.Flows, &buf, Key{"scenario", "s1"}, Key{"variant", ""})
 	for range batches {
 		if err := w.Write(rec); err != nil {
 			t.Fatal(err)
