@@ -116,4 +116,8 @@ func TestRowsThatNoGroupHas(t *testing.T) {
 	if _, err := d.read(file, chunk, schema.SenderFCTs.Columns[0], 0, chunk.rows); err == nil {
 		t.Error("read without an error")
 	}
+	column := schema.HopContributions.Columns[schema.HopContributions.Index("case_delay_ns")]
+	if _, err := emptyColumn(column, chunk.rows); err == nil {
+		t.Error("a column that the file lacks is made without an error")
+	}
 }

@@ -164,7 +164,7 @@ func (r *Reader) readColumn(g rowGroup, c schema.Column, from, to int64) (arrow.
 		return r.readColumn(g, r.table.Columns[r.table.Index(like)], from, to)
 	}
 	if !ok {
-		return emptyColumn(c, max(0, to-from)), nil
+		return emptyColumn(c, max(0, to-from))
 	}
 	column, err := r.decoder.read(r.file, g.chunk(leaf), c, from, to)
 	if err != nil {
@@ -352,8 +352,12 @@ func (r *Reader) lacks(c schema.Column) (lacks bool, like string) {
 	return !in, like
 }
 
-// emptyColumn returns the empty values of a column that the open file lacks.
-func emptyColumn(c schema.Column, rows int64) arrow.Array {
+// emptyColumn returns the empty values of a column that the open file lacks. A damaged file may declare any
+// number of rows.
+func emptyColumn(c schema.Column, rows int64) (arrow.Array, error) {
+	if rows > maxPageRows {
+		return nil, fmt.Errorf("a row group of %d rows: want at most %d", rows, maxPageRows)
+	}
 	b := array.NewBuilder(&Recycled, c.Type)
 	defer b.Release()
 	if c.Nullable {
@@ -361,7 +365,7 @@ func emptyColumn(c schema.Column, rows int64) arrow.Array {
 	} else {
 		b.AppendEmptyValues(int(rows))
 	}
-	return b.NewArray()
+	return b.NewArray(), nil
 }
 
 // leaf returns a table's column in the open file.
