@@ -34,12 +34,17 @@ func makeBigLake(t testing.TB, n int) string {
 				u("i", duckdb.Quote(variant)), flows))
 			writePart(t, db, lake, "hop_contributions", "scenario=big/variant="+variant, fmt.Sprintf(
 				`SELECT i, h, 2 + 2 * (i %% 3), CAST(511 * %s AS INTEGER), 1000 * %s, 0, 0, 0
-				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile)))
+				FROM range(%d, %d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h)
+				WHERE %s < 0.35`, u("i", "h"), u("i", "h + 10"), from, min(n, from+perFile), u("i", "h + 20")))
 		}
 	}
+	writePart(t, db, lake, "hops", "scenario=big", fmt.Sprintf(`SELECT %s
+		FROM range(%d) AS r(i), range(2 + 2 * (i %% 3)) AS hops(h) ORDER BY 1, 2`,
+		hopRow("i", "h", "CAST(511 * "+u("i", "h")+" AS INTEGER)"), n))
 	// The first 2,000 flows wait at a link that other flows use at the same time.
 	writePart(t, db, lake, "hop_contributions", "scenario=big/variant=own",
 		`SELECT i, 9, 10, 512, 1e6, 0, 0, 0 FROM range(2000) AS r(i)`)
+	writePart(t, db, lake, "hops", "scenario=big", "SELECT "+hopRow("i", "9", "512")+" FROM range(2000) AS r(i)")
 	writePart(t, db, lake, "exact_fcts", "scenario=big/variant=exact", fmt.Sprintf(
 		`SELECT i, i, 1000, i * 2500, 2, 1000, CAST(1000 * (1 - ln(1 - %s)) AS BIGINT), 0, 1, 0, 0
 			FROM range(%d) AS r(i)`, u("i", "'exact'"), n))

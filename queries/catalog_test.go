@@ -128,7 +128,7 @@ func TestCatalog(t *testing.T) {
 			}
 		}()
 		want := append([]string{"variants", "size_bins", "link_names", "intervals_by_group",
-			"intervals_by_group_all"}, tableViewNames()...)
+			"intervals_by_group_all", "crossings", "crossings_all"}, tableViewNames()...)
 		for _, q := range listed(t) {
 			want = append(want, q.Name)
 		}
@@ -143,7 +143,7 @@ func TestCatalog(t *testing.T) {
 			t.Errorf("%d tables and types", n)
 		}
 		n = count(t, db, "SELECT count(*) FROM duckdb_functions() WHERE function_name LIKE 'sql_of_%'")
-		want = append(tableViewNames(), "variants")
+		want = append(tableViewNames(), "variants", "crossings", "crossings_all")
 		if n != len(want) {
 			t.Errorf("%d functions with SQL, want %d", n, len(want))
 		}
@@ -211,7 +211,7 @@ func TestCatalog(t *testing.T) {
 			}
 		}
 		t.Chdir(lake)
-		checkCatalog(t, CatalogFile, "slowdowns", "hops")
+		checkCatalog(t, CatalogFile, "slowdowns", "link_loads")
 	})
 }
 

@@ -13,13 +13,12 @@ WITH named AS (
     FROM link_names
     WHERE ($scenario = '' OR scenario = $scenario)
       AND $link IN (link, cable, reverse_cable)
-), crossing AS (
+), largest AS MATERIALIZED (
     SELECT
-        s.scenario, s.variant, c.link_id, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns, s.fct_ns, s.slowdown,
-        c.delay_ns AS link_delay_ns,
+        s.scenario, s.variant, c.link_id, s.flow_row,
         row_number() OVER (PARTITION BY s.scenario, s.variant, c.link_id ORDER BY s.size_bytes DESC, s.flow_id) AS place
     FROM slowdowns AS s
-    JOIN hop_contributions AS c ON c.scenario = s.scenario AND c.variant = s.variant AND c.flow_row = s.flow_row
+    JOIN crossings AS c ON c.scenario = s.scenario AND c.variant = s.variant AND c.flow_row = s.flow_row
     WHERE ($scenario = '' OR s.scenario = $scenario)
       AND ($scenario = '' OR c.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
@@ -28,11 +27,21 @@ WITH named AS (
         OR TRY_CAST($link AS INTEGER) IS NULL AND (c.scenario, c.link_id) IN (SELECT (named.scenario, named.link_id) FROM named))
       AND s.start_ns < $to_ns AND s.start_ns + s.fct_ns > $from_ns
     QUALIFY place <= $n
+), delays AS (
+    SELECT h.scenario, h.variant, h.flow_row, h.link_id, h.delay_ns
+    FROM hop_contributions AS h
+    SEMI JOIN largest AS c ON c.scenario = h.scenario AND c.variant = h.variant AND c.flow_row = h.flow_row AND c.link_id = h.link_id
+    WHERE ($scenario = '' OR h.scenario = $scenario)
+      AND ($variant = '' OR h.variant = $variant)
 )
 SELECT
-    c.scenario, c.variant, c.link_id, c.place, c.flow_id, c.service, c.vnet, c.src, c.dst, a.name AS src_name, b.name AS dst_name,
-    c.size_bytes, c.start_ns, c.fct_ns, c.slowdown, c.link_delay_ns
-FROM crossing AS c
-LEFT JOIN nodes AS a ON a.scenario = c.scenario AND a.node_id = c.src
-LEFT JOIN nodes AS b ON b.scenario = c.scenario AND b.node_id = c.dst
+    c.scenario, c.variant, c.link_id, c.place, s.flow_id, s.service, s.vnet, s.src, s.dst, a.name AS src_name, b.name AS dst_name,
+    s.size_bytes, s.start_ns, s.fct_ns, s.slowdown, coalesce(d.delay_ns, 0) AS link_delay_ns
+FROM largest AS c
+JOIN slowdowns AS s ON s.scenario = c.scenario AND s.variant = c.variant AND s.flow_row = c.flow_row
+LEFT JOIN delays AS d ON d.scenario = c.scenario AND d.variant = c.variant AND d.flow_row = c.flow_row AND d.link_id = c.link_id
+LEFT JOIN nodes AS a ON a.scenario = c.scenario AND a.node_id = s.src
+LEFT JOIN nodes AS b ON b.scenario = c.scenario AND b.node_id = s.dst
+WHERE ($scenario = '' OR s.scenario = $scenario)
+  AND ($variant = '' OR s.variant = $variant)
 ORDER BY c.scenario, c.variant, c.link_id, c.place

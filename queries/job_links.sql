@@ -6,10 +6,16 @@
 -- param: n count = 5 : number of links to list for each job
 
 -- include critical_path
-, delays AS (
-    SELECT p.scenario, p.variant, p.job, h.link_id, count(*) AS flows, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
+, hop_delays AS (
+    -- Table hop_contributions need not have the hops that add nothing to the FCT, so its rows are not counted.
+    SELECT scenario, variant, flow_row, link_id, true AS crossing, CAST(0 AS DOUBLE) AS delay_ns FROM exact_hops
+    UNION ALL
+    SELECT scenario, variant, flow_row, link_id, false, delay_ns FROM hop_contributions_all
+), delays AS (
+    SELECT p.scenario, p.variant, p.job, h.link_id, count(*) FILTER (WHERE h.crossing) AS flows,
+        sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
     FROM path AS p
-    JOIN hop_contributions_all AS h ON h.scenario = p.scenario AND h.variant = p.variant AND h.flow_row = p.flow_row
+    JOIN hop_delays AS h ON h.scenario = p.scenario AND h.variant = p.variant AND h.flow_row = p.flow_row
     WHERE ($scenario = '' OR h.scenario = $scenario)
     GROUP BY p.scenario, p.variant, p.job, h.link_id
 ), placed AS (

@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/csv"
@@ -18,6 +19,7 @@ import (
 
 	"parsimon/queries/duckdb"
 	"parsimon/schema"
+	"parsimon/schema/names"
 	"parsimon/schema/variant"
 )
 
@@ -70,6 +72,8 @@ var knownLake = []struct{ table, path, rows string }{
 	{"hop_contributions", "scenario=aaa/variant=own",
 		`(0, 0, 1, 0, 1e9, 0, 0, 0), (1, 0, 1, 0, 1e9, 0, 0, 0), (5, 0, 2, 0, 100, 0, 0, 0), (5, 1, 2, 2, 300, 0, 0, 0),
 		(6, 0, 2, 0, 200.5, 0, 0, 0), (6, 1, 2, 2, 0, 0, 0, 0), (7, 0, 2, 4, 400, 0, 0, 0), (7, 1, 2, 0, 99.5, 0, 0, 0)`},
+	{"hops", "scenario=aaa", hopRows([3]int{0, 0, 0}, [3]int{1, 0, 0}, [3]int{5, 0, 0}, [3]int{5, 1, 2},
+		[3]int{6, 0, 0}, [3]int{6, 1, 2}, [3]int{7, 0, 4}, [3]int{7, 1, 0})},
 	{"exact_fcts", "scenario=aaa/variant=exact", `(10, 1, 1000, 0, 2, 100, 100, 0, 1.0, 0, 0),
 		(11, 2, 2000, 0, 4, 100, 200, 0, 2.0, 0, 0), (12, 3, 9999, 1000000, 4, 100, 400, 0, 4.0, 0, 0),
 		(13, 4, 10000, 5000000, 6, 100, 400, 0, 4.0, 0, 0), (14, 5, 100000, 50000000, 6, 100, 500, 0, 5.0, 0, 0),
@@ -142,9 +146,26 @@ var jobLake = []struct{ table, path, rows string }{
 	{"link_stats", "scenario=jjj/variant=exact",
 		`(0, 0, 2, 'host-tor', 10000000000, 9000000000, 4, 1000, 4, 0.5, 4, 0, 100, 2000, 7, 0.25, 1.5, 0.5, [], [], false, 0, 300),
 		(1, 2, 1, 'tor-host', 10000000000, 9000000000, 4, 500, 4, 0.25, 4, 0, 100, 3000, 7, 0.25, 1.5, 0.5, [], [], false, 7, 100)`},
+	// The paths of another estimator, which differ from those of exact.
+	{"hops", "scenario=jjj", hopRows([3]int{2, 0, 1}, [3]int{4, 0, 1})},
 	{"hop_contributions", "scenario=jjj/variant=exact",
 		`(2, 0, 2, 0, 15, 15, 0, 0), (2, 1, 2, 1, 5, 5, 0, 0), (3, 0, 2, 0, 0, 0, 0, 0),
 		(3, 1, 2, 1, 0, 0, 0, 0), (4, 0, 1, 0, 0, 0, 0, 0)`},
+}
+
+// hopRows returns rows of table hops. Each hop has a flow row, a number and a link.
+func hopRows(hops ...[3]int) string {
+	return strings.Join(names.Of(hops, func(h [3]int) string {
+		return "(" + hopRow(strconv.Itoa(h[0]), strconv.Itoa(h[1]), strconv.Itoa(h[2])) + ")"
+	}), ", ")
+}
+
+// hopRow returns the columns of a row of table hops. Those that questions do not read are 0.
+func hopRow(flowRow, hop, link string) string {
+	read := map[string]string{"flow_row": flowRow, "hop": hop, "link_id": link}
+	return strings.Join(names.Of(schema.Hops.Columns, func(c schema.Column) string {
+		return cmp.Or(read[c.Name], "0")
+	}), ", ")
 }
 
 // gridRun is a run of sweep grid at 40% load with DCTCP.

@@ -15,18 +15,20 @@ WITH picked AS NOT MATERIALIZED (
     SELECT scenario, variant, q[1] AS slowdown_limit
     FROM percentiles(picked, [$quantile])
 ), tail AS (
-    -- The list makes DuckDB's estimate of the number of flows low. The join with hop_contributions then builds its
-    -- hash table from the flows instead of from all hops.
+    -- The list makes DuckDB's estimate of the number of flows low. The join with hop_delays then builds its hash
+    -- table from the flows instead of from all hops.
     SELECT unnest(list(row(s.scenario, s.variant, s.flow_row)::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT)), recursive := true)
     FROM slowdowns AS s
     JOIN limits AS l ON l.scenario = s.scenario AND l.variant = s.variant
     WHERE s.slowdown >= l.slowdown_limit
       AND ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
-), parts AS (
+)
+-- include hop_delays
+, parts AS (
     -- A sum of decimals does not depend on the order of the rows, whereas a sum of doubles does.
-    SELECT t.scenario, t.variant, h.link_id, count(*) AS tail_flows, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
-    FROM hop_contributions AS h
+    SELECT t.scenario, t.variant, h.link_id, count(*) FILTER (WHERE h.crossing) AS tail_flows, sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
+    FROM hop_delays AS h
     JOIN tail AS t ON t.scenario = h.scenario AND t.variant = h.variant AND t.flow_row = h.flow_row
     WHERE ($scenario = '' OR h.scenario = $scenario)
       AND ($variant = '' OR h.variant = $variant)

@@ -21,8 +21,8 @@ WITH picked AS NOT MATERIALIZED (
     FROM percentiles(picked, [$quantile])
     WHERE $limit IS NULL
 ), tail AS (
-    -- The list makes DuckDB's estimate of the number of flows low. The join with hop_contributions then builds its
-    -- hash table from the flows instead of from all hops.
+    -- The list makes DuckDB's estimate of the number of flows low. The join with hop_delays then builds its hash
+    -- table from the flows instead of from all hops.
     SELECT unnest(list(row(s.scenario, s.variant, s.flow_row, s.service)
         ::STRUCT(scenario VARCHAR, variant VARCHAR, flow_row BIGINT, service VARCHAR)), recursive := true)
     FROM slowdowns AS s
@@ -32,13 +32,15 @@ WITH picked AS NOT MATERIALIZED (
       AND ($variant = '' OR s.variant = $variant)
       AND ($service = '' OR s.service = $service)
       AND ($vnet = '' OR s.vnet = $vnet)
-), parts AS (
+)
+-- include hop_delays
+, parts AS (
     -- A sum of decimals does not depend on the order of the rows, whereas a sum of doubles does.
     SELECT
         t.scenario, t.variant, h.link_id, t.service,
-        count(*) AS tail_flows,
+        count(*) FILTER (WHERE h.crossing) AS tail_flows,
         sum(CAST(h.delay_ns AS DECIMAL(30, 3))) AS delay_ns
-    FROM hop_contributions AS h
+    FROM hop_delays AS h
     JOIN tail AS t
       ON t.scenario = h.scenario AND t.variant = h.variant AND t.flow_row = h.flow_row
     WHERE ($scenario = '' OR h.scenario = $scenario)

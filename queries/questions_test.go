@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"parsimon/queries/duckdb"
 	"parsimon/schema/daily"
 )
 
@@ -28,6 +29,19 @@ const trustAndFCT = percentiles + ",p50_fct_ms,p99_fct_ms" + bounds
 // worstOfService are the columns of question worst_of_service.
 const worstOfService = "scenario,variant,service,place,src_rack,dst_rack,from_ns,to_ns," +
 	"flows,p50_slowdown,p99_slowdown,max_slowdown"
+
+// flowsAtLink, slowestFlows and p99Links are the columns of these questions.
+const (
+	flowsAtLink = "scenario,variant,link_id,place,flow_id,service,vnet,src,dst,src_name,dst_name," +
+		"size_bytes,start_ns,fct_ns,slowdown,link_delay_ns"
+	slowestFlows = "scenario,variant,place,flow_id,service,vnet,src,dst,src_name,dst_name," +
+		"size_bytes,start_ns,fct_ns,ideal_ns,slowdown,link_id,link,link_delay_ns,note"
+	p99Links = "scenario,variant,place,link_id,link,src_node,dst_node,tier," +
+		"load,link_share,service,tail_flows,delay_ns,service_share,note"
+)
+
+// waitsAtHost is the note of links of hosts in simulations of the whole network.
+const waitsAtHost = `"senders also wait here because of congestion at later links (windows, losses, timeouts)"`
 
 const bounds = ",p50_lo,p50_hi,p90_lo,p90_hi,p99_lo,p99_hi,p999_lo,p999_hi,warning"
 
@@ -115,7 +129,7 @@ aaa,own,2,0,h0 → t0,0,2,h0,t0,host-tor,10000000000,4,1000,0.5,2000`},
 	{"load_top10", nil, `scenario,variant,links,top_links,max_load,top10_mean_load,mean_load
 aaa,own,11,2,0.75,0.625,0.13636363636363635`},
 	// Only flow 16 is above p99 = 9.76.
-	{"p99_links", nil, `scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+	{"p99_links", nil, p99Links + `
 aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.8008008008008008,web,1,400,0.8008008008008008,
 aaa,own,2,0,h0 → t0,0,2,host-tor,0.5,0.1991991991991992,web,1,99.5,0.1991991991991992,`},
 	{"job_iterations", map[string]string{"scenario": "jjj", "variant": ""},
@@ -127,15 +141,34 @@ jjj,exact,a,1,1,2000,175,275,100,270`},
 jjj,exact,a,all-reduce,2,0,200,20
 jjj,exact,a,compute,1,50,0,0`},
 	{"slowest_flows", map[string]string{"n": "2"},
-		`scenario,variant,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,ideal_ns,slowdown,link_id,link,link_delay_ns,note
+		slowestFlows + `
 aaa,own,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,100,10.0,4,h1 → t0,400.0,""
 aaa,own,2,15,db,red,0,1,h0,h1,1000000,100000000,600,100,6.0,0,h0 → t0,200.5,""`},
 	{"flows_at_link", map[string]string{"link": "4", "to_ns": "200000000"},
-		`scenario,variant,link_id,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,link_delay_ns
+		flowsAtLink + `
 aaa,own,4,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,10.0,400.0`},
 	{"flows_at_link", map[string]string{"link": "h1:t0", "to_ns": "200000000"},
-		`scenario,variant,link_id,place,flow_id,service,vnet,src,dst,src_name,dst_name,size_bytes,start_ns,fct_ns,slowdown,link_delay_ns
+		flowsAtLink + `
 aaa,own,4,1,16,web,red,1,0,h1,h0,1000001,149999999,1000,10.0,400.0`},
+	// Flow 15 crosses link 2 without delay.
+	{"flows_at_link", map[string]string{"link": "2", "to_ns": "200000000"},
+		flowsAtLink + `
+aaa,own,2,1,15,db,red,0,1,h0,h1,1000000,100000000,600,6.0,0.0
+aaa,own,2,2,14,db,red,0,1,h0,h1,100000,50000000,500,5.0,300.0`},
+	{"flows_at_link", map[string]string{"scenario": "jjj", "variant": "", "link": "t0:h1"},
+		flowsAtLink + `
+jjj,exact,1,1,103,a,,0,1,h0,h1,2000,175,100,1.0,0.0
+jjj,exact,1,2,102,a,,0,1,h0,h1,1000,55,120,1.2,5.0`},
+	// No link delays flow 103.
+	{"slowest_flows", map[string]string{"scenario": "jjj", "variant": "", "n": "2"},
+		slowestFlows + `
+jjj,exact,1,102,a,,0,1,h0,h1,1000,55,120,100,1.2,0,h0 → t0,15.0,` + waitsAtHost + `
+jjj,exact,2,103,a,,0,1,h0,h1,2000,175,100,100,1.0,,,,""`},
+	{"p99_links", map[string]string{"scenario": "jjj", "variant": "", "limit": "0.5"},
+		p99Links + `
+jjj,exact,1,0,h0 → t0,0,2,host-tor,0.5,0.75,a,2,15,0.75,` + waitsAtHost + `
+jjj,exact,1,0,h0 → t0,0,2,host-tor,0.5,0.75,web,1,0,0,` + waitsAtHost + `
+jjj,exact,2,1,t0 → h1,2,1,tor-host,0.25,0.25,a,2,5,0.25,`},
 	// The start has no duration and no row. The two transfers follow each other without a pause.
 	{"job_gantt", map[string]string{"scenario": "jjj", "variant": ""},
 		`scenario,variant,job,place,host,kind,begin_ms,end_ms,flows
@@ -193,7 +226,7 @@ aaa,own,small,"max_load=40%, seed=1",<10 KB,1,3,,,0.2,,0.2,0.2`},
 	// Flows 14, 15 and 16, which are rows 5 to 7, are above the median, with 1,100 ns together. Links 0 and 4
 	// add 400 ns each; the lower id comes first.
 	{"p99_links", map[string]string{"quantile": "0.5", "n": "2"},
-		`scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+		p99Links + `
 aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,db,2,300.5,0.27318181818181817,
 aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,0.36363636363636365,web,1,99.5,0.09045454545454545,
 aaa,own,2,4,h1 → t0,1,2,host-tor,0.75,0.36363636363636365,web,1,400,0.36363636363636365,`},
@@ -206,10 +239,10 @@ aaa,own,db,red,2,0.3333333333333333,0.979520017382028,5.5,5.9,5.99,5.999,6,0.000
 aaa,own,web,blue,1,0.16666666666666666,0.008903836958002634,3,3,3,3,3,0.0003,0.0003,3.5,5.95,0.5042016806722689,,,,,,,,,
 aaa,own,web,red,2,0.3333333333333333,0.0026714182292237,1.5,1.9,1.99,1.999,2,0.00015,0.000199,3.5,5.95,0.33445378151260504,,,,,,,,,`},
 	{"p99_links", map[string]string{"quantile": "0.5", "service": "db", "n": "1"},
-		`scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+		p99Links + `
 aaa,own,1,0,h0 → t0,0,2,host-tor,0.5,1,db,1,200.5,1,`},
 	{"p99_links", map[string]string{"limit": "5.5", "n": "1"},
-		`scenario,variant,place,link_id,link,src_node,dst_node,tier,load,link_share,service,tail_flows,delay_ns,service_share,note
+		p99Links + `
 aaa,own,1,4,h1 → t0,1,2,host-tor,0.75,0.5714285714285714,web,1,400.0,0.5714285714285714,`},
 	{"slo_misses", map[string]string{"slo": "2.5"},
 		`scenario,variant,service,from_ns,flows,misses,miss_share,miss_byte_share,max_slowdown
@@ -300,6 +333,69 @@ func TestKnownAnswers(t *testing.T) {
 	for _, q := range listed(t) {
 		if !tested[q.Name] {
 			t.Errorf("no known answer for %s", q.Name)
+		}
+	}
+}
+
+// Table hop_contributions of old lakes has a row for each hop, that of new lakes only for hops that add to an
+// FCT. An answer that counts the rows would then have fewer flows.
+func TestHopsWithoutDelayNeedNoRows(t *testing.T) {
+	lake := makeKnownLake(t)
+	raw := rawDB(t)
+	writeParts(t, raw, lake, jobLake)
+	parts, err := filepath.Glob(filepath.Join(lake, "hop_contributions/*/*/part-*.parquet"))
+	if err != nil || len(parts) == 0 {
+		t.Fatalf("%d files, %v", len(parts), err)
+	}
+	for _, part := range parts {
+		exec(t, raw, fmt.Sprintf("COPY (FROM %s WHERE delay_ns <> 0) TO %s (FORMAT parquet)",
+			duckdb.ScanParquet(part), duckdb.Quote(part+".sparse")))
+		if err := os.Rename(part+".sparse", part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := open(t, lake, Options{})
+	asked := map[string]bool{}
+	for _, c := range slices.Concat(knownAnswers, chartAnswers) {
+		q, err := Get(c.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(q.SQL, "hop_contributions") {
+			continue
+		}
+		asked[c.query] = true
+		params := map[string]string{"scenario": "aaa", "variant": "own"}
+		for k, v := range c.params {
+			params[k] = v
+		}
+		t.Run(fmt.Sprintf("%s %v", c.query, c.params), func(t *testing.T) {
+			sameCSV(t, answer(t, db, c.query, "csv", params), c.want)
+		})
+	}
+	if len(asked) != 7 {
+		t.Errorf("%d questions read hop_contributions: %v", len(asked), asked)
+	}
+}
+
+// Estimates by link cases have the paths of table hops, and simulations of the whole network those of table
+// exact_hops. Estimates from windows of time have none.
+func TestCrossings(t *testing.T) {
+	lake := makeKnownLake(t)
+	writeParts(t, rawDB(t), lake, jobLake)
+	db := open(t, lake, Options{})
+	const links = "SELECT variant, list((flow_row, hop, link_id) ORDER BY flow_row, hop)::VARCHAR AS links " +
+		"FROM %s WHERE scenario = '%s' GROUP BY variant ORDER BY variant"
+	const aaa = `"[(0, 0, 0), (1, 0, 0), (5, 0, 0), (5, 1, 2), (6, 0, 0), (6, 1, 2), (7, 0, 4), (7, 1, 0)]"`
+	for text, want := range map[string]string{
+		fmt.Sprintf(links, "crossings", "aaa"):     "variant,links\nown," + aaa + "\n",
+		fmt.Sprintf(links, "crossings_all", "aaa"): "variant,links\nown," + aaa + "\npaper," + aaa + "\n",
+		fmt.Sprintf(links, "crossings", "jjj"): "variant,links\nexact," +
+			`"[(2, 0, 0), (2, 1, 1), (3, 0, 0), (3, 1, 1), (4, 0, 0)]"` + "\n",
+	} {
+		got := sqlCSV(t, db, text)
+		if got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", text, got, want)
 		}
 	}
 }

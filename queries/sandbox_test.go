@@ -277,7 +277,7 @@ func TestSelectsRun(t *testing.T) {
 		`WITH x AS (SELECT 2 AS a) FROM x`:            "a\n2\n",
 		`SELECT count(*) AS n FROM (DESCRIBE nodes)`:  "n\n7\n",
 		`SELECT count(*) AS n FROM (SUMMARIZE nodes)`: "n\n7\n",
-		`SELECT count(*) AS n FROM (SHOW TABLES)`:     fmt.Sprintf("n\n%d\n", tableViews+5+len(listed(t))),
+		`SELECT count(*) AS n FROM (SHOW TABLES)`:     fmt.Sprintf("n\n%d\n", tableViews+7+len(listed(t))),
 		`FROM (PIVOT nodes ON kind IN ('host', 'tor') USING count(*)) SELECT sum(host) AS host`: "host\n2\n",
 		`SELECT count(*) AS n FROM range(3)`:                                                    "n\n3\n",
 		`SELECT unnest([1, 2]) AS a`:                                                            "a\n1\n2\n",

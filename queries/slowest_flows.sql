@@ -1,6 +1,6 @@
 -- question: Which flows are slowest, and at which link is each delayed most?
 -- grain: one row per scenario, variant and flow, the slowest first
--- units: slowdown is FCT / ideal FCT; sizes in bytes; times in ns; link_delay_ns is what the link adds to the FCT
+-- units: slowdown is FCT / ideal FCT; sizes in bytes; times in ns; link_delay_ns is what the link adds to the FCT, null if no link adds anything
 -- param: scenario text = '' : scenario id; empty means all scenarios of the lake, with separate rows for each
 -- param: variant text = '' : variant of the estimate; empty means the variant of each scenario's last run
 -- param: service text = '' : service of the flows; empty means all services
@@ -22,7 +22,8 @@ WITH ranked AS (
         max(c.delay_ns) AS link_delay_ns
     FROM hop_contributions AS c
     SEMI JOIN ranked AS r ON r.scenario = c.scenario AND r.variant = c.variant AND r.flow_row = c.flow_row
-    WHERE ($scenario = '' OR c.scenario = $scenario)
+    WHERE c.delay_ns > 0
+      AND ($scenario = '' OR c.scenario = $scenario)
       AND ($variant = '' OR c.variant = $variant)
     GROUP BY c.scenario, c.variant, c.flow_row
 )

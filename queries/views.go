@@ -18,6 +18,7 @@ import (
 	"parsimon/schema"
 	"parsimon/schema/names"
 	"parsimon/schema/sizebin"
+	"parsimon/schema/variant"
 )
 
 // A viewKind is the kind of an entry of the catalog, as in DuckDB's statement DROP.
@@ -56,6 +57,45 @@ func intervalsByGroup(suffix string) view {
 	}
 }
 
+// crossings is what the views crossings and crossings_all look like.
+var crossings = schema.Table{
+	Name: "crossings", Doc: "Links that each flow crosses in an estimate of all flows.",
+	Grain: "flow × hop", Variant: true,
+	Columns: schema.Hops.Select("flow_row", "hop", "link_id"),
+}
+
+// crossingsOf returns the files with the hops of each estimate: those of table hops, or of table exact_hops
+// if the estimate simulates the whole network.
+func crossingsOf(files []File) (hops []File) {
+	type estimate struct {
+		scenario string
+		of       variant.Variant
+	}
+	routed := map[string][]File{} // tables of hops, by scenario
+	for _, f := range files {
+		if f.Table == schema.Hops.Name || f.Table == schema.ExactHops.Name {
+			routed[f.Scenario] = append(routed[f.Scenario], f)
+		}
+	}
+	seen := map[estimate]bool{}
+	for _, e := range files {
+		key := estimate{e.Scenario, e.Variant}
+		if e.Table != schema.Slowdowns.Name || seen[key] {
+			continue
+		}
+		seen[key] = true
+		for _, f := range routed[e.Scenario] {
+			whole := f.Table == schema.ExactHops.Name && f.Variant == e.Variant
+			if whole || f.Table == schema.Hops.Name && !e.Variant.WholeNetwork() {
+				f.Variant = e.Variant
+				f.Answer = e.Answer
+				hops = append(hops, f)
+			}
+		}
+	}
+	return hops
+}
+
 // linkNames returns the view link_names.
 func linkNames() view {
 	return view{
@@ -75,8 +115,8 @@ func linkNames() view {
 }
 
 // views returns the views of the catalog in an order in which they can be created: table macros, tables,
-// variants, size_bins, link_names and intervals_by_group, and questions. The view of a table without files
-// is empty, with the columns and types of the table.
+// crossings, variants, size_bins, link_names and intervals_by_group, and questions. The view of a table
+// without files is empty, with the columns and types of the table.
 func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 	answers := map[string]string{}
 	byView := map[string][]File{}
@@ -94,8 +134,14 @@ func views(files []File, lake lakeFiles, macros macroFolder) ([]view, error) {
 			byView["answer of "+name] = append(byView["answer of "+name], f)
 		}
 	}
+	for _, f := range crossingsOf(files) {
+		byView[crossings.Name] = append(byView[crossings.Name], f)
+		if f.Answer {
+			byView["answer of "+crossings.Name] = append(byView["answer of "+crossings.Name], f)
+		}
+	}
 	all := tableMacros(macros)
-	for _, t := range schema.Tables() {
+	for _, t := range append(schema.Tables(), crossings) {
 		for i, v := range t.Views() {
 			name := t.Name
 			if v.Hive[0] == "workload" {
@@ -385,7 +431,8 @@ func questionView(q Query) (view, error) {
 // ofAllVariants returns the question over all variants of each scenario instead of its answer.
 func (q Query) ofAllVariants() Query {
 	q.SQL = replaceRelations(q.SQL, func(name string) string {
-		if t, err := schema.ByName(name); err == nil && t.OfAnswer() || name == "intervals_by_group" {
+		t, err := schema.ByName(name)
+		if err == nil && t.OfAnswer() || name == "intervals_by_group" || name == crossings.Name {
 			return name + schema.AllVariants
 		}
 		return name

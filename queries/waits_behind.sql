@@ -38,7 +38,7 @@ WITH picked AS NOT MATERIALIZED (
         s.scenario, s.variant, c.link_id, c.link, s.flow_row, s.flow_id, s.service, s.vnet, s.src, s.dst, s.size_bytes, s.start_ns,
         s.fct_ns, s.slowdown
     FROM slowdowns AS s
-    JOIN hop_contributions AS h ON h.scenario = s.scenario AND h.variant = s.variant AND h.flow_row = s.flow_row
+    JOIN crossings AS h ON h.scenario = s.scenario AND h.variant = s.variant AND h.flow_row = s.flow_row
     JOIN chosen AS c ON c.scenario = h.scenario AND c.variant = h.variant AND c.link_id = h.link_id
     WHERE ($scenario = '' OR s.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
