@@ -110,8 +110,9 @@ func TestDrawsOfRepresentatives(t *testing.T) {
 		hop(4, 3, 9),
 	}))
 	b := NewBucketer(&step.Model{Params: simkernel.DefaultParams(), Seed: 1})
-	in := DrawInput{[]int32{0, 1, 1, 0, 4}, hops.Read(), buckets.Read()}
-	err = errors.Join(err, b.Draw(t.Context(), step.Range{Lo: 1, Hi: 3}, in, &out))
+	byLink, readErr := ReadBuckets(buckets.Read())
+	in := DrawInput{[]int32{0, 1, 1, 0, 4}, byLink, hops.Read()}
+	err = errors.Join(err, readErr, b.Draw(t.Context(), step.Range{Lo: 1, Hi: 3}, in, &out))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +121,13 @@ func TestDrawsOfRepresentatives(t *testing.T) {
 	if !slices.Equal(got, []float64{3, 10, 10, 35}) {
 		t.Errorf("delays %v", got)
 	}
-	in = DrawInput{[]int32{0, 1, 1, 0, 4}, hops.Read(), buckets.Read()}
+	in = DrawInput{[]int32{0, 1, 1, 0, 4}, byLink, hops.Read()}
 	var none tables.Memory
 	err = b.Draw(t.Context(), step.Range{Lo: 4, Hi: 5}, in, &none)
 	if err != nil || len(none.Records) > 0 {
 		t.Errorf("hops without delay have %d batches, %v", len(none.Records), err)
 	}
-	in = DrawInput{[]int32{0, 1, 3, 3}, hops.Read(), buckets.Read()}
+	in = DrawInput{[]int32{0, 1, 3, 3}, byLink, hops.Read()}
 	err = b.Draw(t.Context(), step.Range{Lo: 1, Hi: 3}, in, &out)
 	if err == nil || !strings.Contains(err.Error(), "link 2 has representative 3, which has no rows") {
 		t.Errorf("error %v", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -23,17 +22,45 @@ func (b *Bucketer) draw(flowID int64, hop int16, delays []float64) float64 {
 	return delays[draw.IntN(len(delays))]
 }
 
-type drawBucket struct {
-	Link     int32     `col:"link_id"`
-	MaxBytes int64     `col:"size_max_bytes"`
-	Delays   []float64 `col:"delays"`
+// LinkBuckets has the buckets of a link, in the order of flow size.
+type LinkBuckets struct {
+	maxBytes []int64
+	delays   [][]float64
 }
 
-// DrawInput is the input of Draw: the representative of each link (linksim.ReadClusters), the rows of table
-// hops of the links, and the complete table delay_buckets, sorted by link and size.
+// ReadBuckets reads table delay_buckets, which is sorted by link and size. It returns the buckets of each
+// link.
+func ReadBuckets(in schema.Batches) (map[int32]*LinkBuckets, error) {
+	type bucket struct {
+		Link     int32     `col:"link_id"`
+		MaxBytes int64     `col:"size_max_bytes"`
+		Delays   []float64 `col:"delays"`
+	}
+	byLink := map[int32]*LinkBuckets{}
+	return byLink, columns.Each(in, func(b *bucket) error {
+		of := byLink[b.Link]
+		if of == nil {
+			of = &LinkBuckets{}
+			byLink[b.Link] = of
+		}
+		of.maxBytes = append(of.maxBytes, b.MaxBytes)
+		of.delays = append(of.delays, slices.Clone(b.Delays))
+		return nil
+	})
+}
+
+// delaysOf returns the delays of the bucket of a flow size.
+func (b *LinkBuckets) delaysOf(sizeBytes int64) []float64 {
+	at, _ := slices.BinarySearch(b.maxBytes, sizeBytes)
+	return b.delays[min(at, len(b.delays)-1)]
+}
+
+// DrawInput is the input of Draw: the representative of each link (linksim.ReadClusters), the buckets of all
+// representatives (ReadBuckets), and the rows of table hops of the links.
 type DrawInput struct {
 	Representatives []int32
-	Hops, Buckets   schema.Batches
+	Buckets         map[int32]*LinkBuckets
+	Hops            schema.Batches
 }
 
 // Draw draws the delay that each hop contributes to each flow, if links are clustered. It draws as AddLink
@@ -41,37 +68,22 @@ type DrawInput struct {
 // representative draws from the last bucket. Draw writes table hop_contributions by flow_row and hop.
 func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out schema.Sink) error {
 	of := in.Representatives
-	wanted := map[int32]bool{}
-	byLink := map[int32][]drawBucket{}
-	for l := links.Lo; l < links.Hi; l++ {
-		wanted[of[l]] = true
-	}
-	err := columns.Each(in.Buckets, func(b *drawBucket) error {
-		if wanted[b.Link] {
-			byLink[b.Link] = append(byLink[b.Link], drawBucket{b.Link, b.MaxBytes, slices.Clone(b.Delays)})
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
 	b.rows = b.rows[:0]
 	link := int32(-1)
-	var buckets []drawBucket // of the representative of link
-	err = columns.Each(in.Hops, func(r *tables.FlowAtHop) error {
+	var buckets *LinkBuckets // of the representative of link
+	err := columns.Each(in.Hops, func(r *tables.FlowAtHop) error {
 		if int64(r.LinkID) < links.Lo || int64(r.LinkID) >= links.Hi {
 			return nil
 		}
 		if r.LinkID != link {
 			link = r.LinkID
-			buckets = byLink[of[link]]
+			buckets = in.Buckets[of[link]]
 		}
-		if len(buckets) == 0 {
+		if buckets == nil {
 			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID,
 				of[r.LinkID])
 		}
-		at := sort.Search(len(buckets)-1, func(i int) bool { return buckets[i].MaxBytes >= r.SizeBytes })
-		drawn := b.draw(r.FlowID, r.Hop, buckets[at].Delays)
+		drawn := b.draw(r.FlowID, r.Hop, buckets.delaysOf(r.SizeBytes))
 		b.add(r, drawn*float64(b.model.Params.Packets(r.SizeBytes)), 0)
 		return nil
 	})

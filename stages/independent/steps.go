@@ -70,20 +70,23 @@ func caseStep(m *step.Model, c linksim.Cases) *step.Step {
 }
 
 // drawStep draws what each hop contributes to each flow, from the buckets of the representative of the hop's
-// link.
+// link. All tasks share the buckets, which take 8 bytes for each flow at each representative.
 func drawStep(m *step.Model, routed, clustered, cases *step.Step) *step.Step {
 	hops := routed.Output(schema.Hops)
 	buckets := cases.Output(schema.DelayBuckets)
 	loads := routed.Output(schema.LinkLoads)
 	newBucketer := func() (*Bucketer, error) { return NewBucketer(m), nil }
-	work := step.WithMemory(newBucketer, func(ctx context.Context, b *Bucketer, t step.Task) error {
-		of, err := linksim.Representatives(m, t, clustered)
+	open := func(in step.Inputs) (step.Work, error) {
+		of, err := linksim.Representatives(m, in, clustered)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		in := DrawInput{of, t.Read(step.Select(t, "link_id"), hops), t.Read(step.All, buckets)}
-		return b.Draw(ctx, t.Range(), in, t.Sink(schema.HopContributions))
-	})
+		byLink, err := ReadBuckets(in.Read(step.All, buckets))
+		return step.WithMemory(newBucketer, func(ctx context.Context, b *Bucketer, t step.Task) error {
+			in := DrawInput{of, byLink, t.Read(step.Select(t, "link_id"), hops)}
+			return b.Draw(ctx, t.Range(), in, t.Sink(schema.HopContributions))
+		}), err
+	}
 	return &step.Step{
 		Name:        "draw",
 		Reads:       []step.Output{loads, hops, buckets, clustered.Output(schema.LinkClusters)},
@@ -91,7 +94,7 @@ func drawStep(m *step.Model, routed, clustered, cases *step.Step) *step.Step {
 		Cut:         step.Cut{By: step.ByLinks, Of: loads, Cost: step.Flows},
 		Unit:        "hops",
 		BytesPerRow: 150,
-		Open:        step.Always(work),
+		Open:        open,
 	}
 }
 
