@@ -59,7 +59,7 @@ func DelayStep(m *step.Model, c Cases, newSink func() DelaySink, writes ...schem
 		return step.WithMemory(newMemory, func(ctx context.Context, x memory, t step.Task) error {
 			x.Progress = t.Add
 			x.sink.Begin(t)
-			hops := t.Read(step.Select(t, "link_id"), hops)
+			hops := t.Read(x.selects(t, x.Omitted.Runs), hops)
 			stats, err := x.SimulateDelays(ctx, t.Range(), hops, x.sink, t.Sink(schema.LinkStats))
 			t.Note(stats, stats.LongestCaseNS)
 			return err
