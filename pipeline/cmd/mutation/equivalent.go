@@ -163,7 +163,7 @@ var equivalents = []equivalent{
 	{"stages/ingest/extsort/read.go", "if n%65_536 == 0 && ctx.Err() != nil {", "==",
 		"how often the context is looked at"},
 	{"stages/ingest/extsort/extsort.go",
-		"rangeBits     = 12 // maximum number of bits of a key that are sorted at a time", "12", "both ways sort"},
+		"rangeBits     = 14 // maximum number of bits of a key that are sorted at a time", "14", "both ways sort"},
 	{"stages/ingest/extsort/extsort.go",
 		"placesInRange = 4  // about as many places are in a range if keys are random", "4", "both ways sort"},
 	{"stages/ingest/extsort/extsort.go", "const insertions = 16", "16", "both ways sort"},

@@ -225,7 +225,7 @@ type ranges struct{ next, ends []uint32 }
 
 const (
 	fewPlaces     = 64 // maximum number of places that are sorted by comparisons only
-	rangeBits     = 12 // maximum number of bits of a key that are sorted at a time
+	rangeBits     = 14 // maximum number of bits of a key that are sorted at a time
 	placesInRange = 4  // about as many places are in a range if keys are random
 )
 
