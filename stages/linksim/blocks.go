@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -22,9 +23,7 @@ import (
 // AppendBlocks appends the encoding of one flow's blocks at one hop. No case observes negative numbers; their
 // encoding is invalid, so ReadBlocks returns an error.
 func AppendBlocks(b []byte, blocks []simkernel.Block) []byte {
-	for len(blocks) > 0 && blocks[len(blocks)-1] == (simkernel.Block{}) {
-		blocks = blocks[:len(blocks)-1]
-	}
+	blocks = withoutZeros(blocks)
 	b = columns.Grow(b, 2*len(blocks))
 	for i := range blocks {
 		x := &blocks[i]
@@ -53,20 +52,51 @@ func AppendBlocks(b []byte, blocks []simkernel.Block) []byte {
 	return b
 }
 
-// encodeObservations encodes the observations of each flow of the current case into s.observed.
-func (s *Simulator) encodeObservations() {
+// setObserved encodes the observations of each flow of the current case into s.observed, and sets s.share.
+// The share is how much the case contributes to the feedback of its flows' other hops: the average over the
+// packets of wait / round trip without waits, plus the share of marked packets.
+func (s *Simulator) setObserved(rows []int32) {
 	s.observed.Reset()
+	s.share = 0
 	layout := s.Params.Layout()
-	at := int64(0)
-	for _, size := range s.c.SizeBytes {
-		n := int64(0)
-		if s.c.Record {
-			n = layout.Blocks(s.Params.Packets(size))
+	left := s.result.Observed
+	var sum, all float64
+	for _, i := range rows {
+		if !s.c.Record {
+			s.observed.Done()
+			continue
 		}
-		s.observed.Bytes = AppendBlocks(s.observed.Bytes, s.result.Observed[at:at+n])
+		packets := s.Params.Packets(s.input.rows[i].SizeBytes)
+		blocks := left[:layout.Blocks(packets)]
+		left = left[len(blocks):]
+		blocks = withoutZeros(blocks)
+		s.observed.Bytes = AppendBlocks(s.observed.Bytes, blocks)
 		s.observed.Done()
-		at += n
+		trip := float64(2*s.input.rows[i].PathDelayNS + s.input.paths[i].PathSendNS)
+		for b := range blocks {
+			o := &blocks[b]
+			if o.WaitNS == 0 && o.Marks == 0 {
+				continue
+			}
+			// The conversion prevents compilers from fusing the product and the sum, so that every machine
+			// computes the same bits.
+			sum += float64(float64(layout.Packets(packets, int64(b)))*float64(o.WaitNS)) +
+				float64(trip*float64(bits.OnesCount16(o.Marks)))
+		}
+		all += float64(float64(packets) * trip)
 	}
+	if all != 0 {
+		s.share = sum / all
+	}
+}
+
+// withoutZeros returns blocks without the zero blocks at the end.
+func withoutZeros(blocks []simkernel.Block) []simkernel.Block {
+	n := len(blocks)
+	for n > 0 && blocks[n-1] == (simkernel.Block{}) {
+		n--
+	}
+	return blocks[:n]
 }
 
 // ErrBlocks is the error of blocks that cannot be decoded.

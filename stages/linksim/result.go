@@ -62,7 +62,7 @@ func (s *Simulator) caseKey() CaseKey {
 //
 //	result   := counters share crowded flow*
 //	counters := uvarint × 5 8 bytes    MaxQueueAtNS relative to the first start, 0 if nothing was queued; WaitSumNS
-//	share    := 8 bytes          the case's feedbackShare
+//	share    := 8 bytes          the case's share of feedback: see setObserved
 //	crowded  := uvarint(length) (uvarint(ns from the first start) uvarint(bytes))*
 //	flow     := uvarint(ideal) uvarint(fct - ideal) uvarint(length) block*
 //	block    := as in blocks.go; none unless the case records observations

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -65,7 +64,7 @@ type Simulator struct {
 	links []linkTimes // by link id
 
 	observed columns.Arena // encoded observations, by flow of the current case
-	share    float64       // feedbackShare of the current case
+	share    float64       // of the current case: see setObserved
 
 	delays       []HopDelay // of the current case
 	stats        []tables.LinkStat
@@ -306,38 +305,6 @@ func (s *Simulator) caseResult(link topology.Link, from, to int, packets int64) 
 	return false, nil
 }
 
-// feedbackShare returns how much the current case contributes to the feedback of its flows' other hops. It is
-// the average over the packets of wait / round trip without waits, plus the share of marked packets.
-func (s *Simulator) feedbackShare(rows []int32) float64 {
-	if !s.c.Record {
-		return 0
-	}
-	in := s.input.rows
-	layout := s.Params.Layout()
-	at := 0
-	var sum, all float64
-	for _, i := range rows {
-		packets := s.Params.Packets(in[i].SizeBytes)
-		trip := float64(2*in[i].PathDelayNS + s.input.paths[i].PathSendNS)
-		for b := range layout.Blocks(packets) {
-			o := &s.result.Observed[at]
-			at++
-			if o.WaitNS == 0 && o.Marks == 0 {
-				continue
-			}
-			// The conversion prevents compilers from fusing the product and the sum, so that every machine
-			// computes the same bits.
-			sum += float64(float64(layout.Packets(packets, b))*float64(o.WaitNS)) +
-				float64(trip*float64(bits.OnesCount16(o.Marks)))
-		}
-		all += float64(float64(packets) * trip)
-	}
-	if all == 0 {
-		return 0
-	}
-	return sum / all
-}
-
 // idealNS returns the ideal FCT of flow k of the current case, in ns. row is its row of the input. At a
 // host's uplink, the ideal FCT excludes the ACKs that the host sends at the same time (Loads.Simultaneous):
 // they are part of the delay.
@@ -368,8 +335,7 @@ func (s *Simulator) simulateCase(rows []int32) error {
 		return fmt.Errorf("%d flows do not finish within the longest time that the kernel can represent, "+
 			"among them %v: the link is too slow for them", s.result.Unfinished, ids)
 	}
-	s.encodeObservations()
-	s.share = s.feedbackShare(rows)
+	s.setObserved(rows)
 	return nil
 }
 
