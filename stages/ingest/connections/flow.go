@@ -7,8 +7,6 @@ type flow struct {
 	connection
 	protocolAndDSCP
 	service, vnet int32
-	synthetic     bool
-	hasSpans      bool
 	number        int64 // in the order in which flows are made
 	loggedNS      int64 // the start before it is drawn
 	startNS       int64
@@ -16,6 +14,8 @@ type flow struct {
 	bytes         int64
 	samples       int64 // noValue: unknown
 	draw          int64 // see startDraw
+	synthetic     bool
+	hasSpans      bool
 }
 
 // An observation is what one observer saw of a flow or of an interval: the sum of its records of one class.

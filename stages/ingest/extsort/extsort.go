@@ -1,20 +1,18 @@
 // Package extsort sorts more rows than fit into memory.
 //
-//	Add ─► rows in memory, in parts of the range of their keys ─┐
-//	          │ memory is full: the rows of the largest part    │ part by part
-//	          ▼                                                 ▼
-//	       temporary file ─────────────────────────────────► sorted ─► Each, Drain
+//	Add ─► rows in memory ─ full ─► sorted run in a temporary file ─┐
+//	             │                                                  ▼
+//	             └──────────────────────────────────────────────► Each, Drain: merge of all runs
 //
-// Rows are structs of fixed size. They have no pointers, so rows in the file are a copy of their memory. Only
-// the process that wrote the file reads it. Rows in memory are not moved: their keys are sorted together with
-// their places. If the range of the keys is known, the rows of a part fit into the caches of a processor.
-//
-// A part with too many rows for memory is divided into parts of a narrower range. Rows with equal keys (both,
-// if there is a second one) are in memory together.
+// Rows are structs of fixed size. They have no pointers, so a run is a copy of their memory. Only the process
+// that wrote the file reads it. Rows in memory are not moved: their keys are sorted together with their
+// places. If the range of the keys is known, rows are stored in parts of it, and the rows of a part fit into
+// the caches of a processor.
 package extsort
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +21,6 @@ import (
 	"reflect"
 	"slices"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // Order is the order of rows. Compare decides between rows of equal keys.
@@ -53,28 +49,23 @@ type Sorter[T any] struct {
 	memory *Memory
 	dir    string
 	limit  int       // rows in memory
-	parts  []part[T] // in the order of keys
+	parts  []part[T] // of the rows in memory, in the order of keys
 	shift  int       // of a key, for the number of its part
 	held   int       // rows in memory now
 	added  [1]T      // the last row of Add
-	err    error     // of rows that were not written: they are lost
+	err    error     // of a run that was not written: rows are lost
 	by     sorting[T]
 	file   *os.File
-	end    int64 // rows in the file
+	runs   []run
 	n      int64
-	reading[T]
 }
 
-// A part has the rows of a range of keys.
+// A part of the rows in memory.
 type part[T any] struct {
-	blocks  [][]T // of Memory, but the only block of few rows
-	held    int   // rows in blocks
-	extents []extent
-	places  []place // of the rows in memory, sorted
+	blocks [][]T // of Memory, but the only block of few rows; full, except for the last one
+	held   int
+	places []place // of the rows, sorted; if there are fewer places than rows, rows were added since
 }
-
-// An extent is a range of the file, in rows.
-type extent struct{ from, to int64 }
 
 // A place is a key of a row and where the row is in its part.
 type place struct {
@@ -83,11 +74,14 @@ type place struct {
 	row   uint32 // in the block
 }
 
+// A run is a sorted part of the file, in rows.
+type run struct{ from, to int64 }
+
 // leastRows is the minimum number of rows that a Sorter holds.
 const leastRows = 1024
 
 // partBits is the number of bits of a key that determine its part.
-const partBits = 9
+const partBits = 8
 
 // New returns a Sorter that holds about memoryBytes of rows in blocks of m, and writes others to a file in
 // dir. It panics if rows have pointers or are too long.
@@ -96,18 +90,15 @@ func New[T any](m *Memory, dir string, memoryBytes int64, order Order[T]) *Sorte
 		panic(fmt.Sprintf("extsort: %T has pointers or is too long", *new(T)))
 	}
 	rowBytes := int64(unsafe.Sizeof(*new(T)))
-	if order.Low == order.High {
-		rowBytes += int64(unsafe.Sizeof(place{})) // of several parts, few have places at a time
-	}
-	return newSorter(m, dir, min(max(leastRows, memoryBytes/rowBytes), 1<<31), order)
-}
-
-func newSorter[T any](m *Memory, dir string, limit int64, order Order[T]) *Sorter[T] {
 	width := order.High - order.Low
 	shift := max(partBits, bits.Len64(width)) - partBits
+	parts := 1 + int(width>>shift)
+	if parts == 1 {
+		rowBytes += int64(unsafe.Sizeof(place{})) // of several parts, few have places at a time
+	}
+	limit := min(max(leastRows, memoryBytes/rowBytes), 1<<31)
 	s := &Sorter[T]{
-		order: order, memory: m, dir: dir, limit: int(limit), shift: shift,
-		parts: make([]part[T], 1+int(width>>shift)),
+		order: order, memory: m, dir: dir, limit: int(limit), shift: shift, parts: make([]part[T], parts),
 	}
 	s.by.order = &s.order
 	return s
@@ -182,8 +173,11 @@ func (s *Sorter[T]) extend(p *part[T]) (last int) {
 // row returns a row.
 func (p *part[T]) row(at *place) *T { return &p.blocks[at.block][at.row] }
 
-// sort sorts the places of the rows in memory.
+// sort sorts the places of the rows.
 func (p *part[T]) sort(by *sorting[T]) {
+	if len(p.places) == p.held {
+		return
+	}
 	p.places = slices.Grow(p.places[:0], p.held)
 	for i, block := range p.blocks {
 		for j := range block {
@@ -194,14 +188,15 @@ func (p *part[T]) sort(by *sorting[T]) {
 	by.sort(p.places, firstKeys, 0)
 }
 
-// reset removes the rows of a part from memory.
+// reset removes the rows of a part.
 func (s *Sorter[T]) reset(p *part[T]) {
-	for _, block := range p.blocks {
-		if cap(block) > fewRows {
+	if p.held > fewRows {
+		for _, block := range p.blocks {
 			freeBlock(s.memory, block)
 		}
 	}
 	p.blocks = nil
+	p.places = nil
 	p.held = 0
 }
 
@@ -225,7 +220,7 @@ type ranges struct{ next, ends []uint32 }
 
 const (
 	fewPlaces     = 64 // maximum number of places that are sorted by comparisons only
-	rangeBits     = 14 // maximum number of bits of a key that are sorted at a time
+	rangeBits     = 12 // maximum number of bits of a key that are sorted at a time
 	placesInRange = 4  // about as many places are in a range if keys are random
 )
 
@@ -340,94 +335,365 @@ func (by *sorting[T]) divide(places []place, lo, hi uint64, depth int) []uint32 
 	return ends
 }
 
-// spill moves the rows of the largest part in memory to the file. After an error, each call returns it.
+// spill writes the rows in memory as a run. After an error, each call returns it.
 func (s *Sorter[T]) spill() error {
-	largest := &s.parts[0]
-	for i := range s.parts {
-		if s.parts[i].held > largest.held {
-			largest = &s.parts[i]
-		}
-	}
-	return s.write(largest)
-}
-
-// write moves the rows of a part to the file.
-func (s *Sorter[T]) write(p *part[T]) error {
-	if s.file == nil && s.err == nil {
-		s.file, s.err = os.CreateTemp(s.dir, "sort-*")
-	}
 	if s.err == nil {
-		s.err = s.transfer(unix.Pwritev, p.blocks, s.end)
+		s.err = s.writeRun()
 	}
-	if s.err != nil {
-		return s.err
+	return s.err
+}
+
+func (s *Sorter[T]) writeRun() (err error) {
+	if s.file == nil {
+		if s.file, err = os.CreateTemp(s.dir, "sort-*"); err != nil {
+			return err
+		}
 	}
-	to := s.end + int64(p.held)
-	p.extents = append(p.extents, extent{s.end, to})
-	s.end = to
-	s.held -= p.held
-	s.reset(p)
+	from := int64(0)
+	if len(s.runs) > 0 {
+		from = s.runs[len(s.runs)-1].to
+	}
+	buffer := make([]T, 0, bufferRows[T]())
+	var places []place // of all parts, one after the other
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.places = places[:0]
+		p.sort(&s.by)
+		places = p.places
+		for i := range p.places {
+			if len(buffer) == cap(buffer) {
+				if _, err := s.file.Write(bytesOf(buffer)); err != nil {
+					return err
+				}
+				buffer = buffer[:0]
+			}
+			buffer = append(buffer, *p.row(&p.places[i]))
+		}
+		s.reset(p)
+	}
+	if _, err := s.file.Write(bytesOf(buffer)); err != nil {
+		return err
+	}
+	s.runs = append(s.runs, run{from, from + int64(s.held)})
+	s.held = 0
 	return nil
 }
 
-// blocksAtOnce is the number of blocks that are written or read at a time. The kernel takes at most 1,024.
-const blocksAtOnce = 256
-
-// transfer writes blocks to the file, from a row on, or reads them. call is unix.Pwritev or unix.Preadv.
-func (s *Sorter[T]) transfer(call func(fd int, of [][]byte, offset int64) (int, error), blocks [][]T,
-	from int64) error {
-	offset := from * int64(unsafe.Sizeof(*new(T)))
-	var left [][]byte
-	for some := range slices.Chunk(blocks, blocksAtOnce) {
-		left = left[:0]
-		for _, block := range some {
-			left = append(left, bytesOf(block))
-		}
-		for len(left) > 0 {
-			n, err := call(int(s.file.Fd()), left, offset)
-			switch {
-			case errors.Is(err, unix.EINTR):
-				continue
-			case err == nil && n == 0:
-				err = io.ErrUnexpectedEOF
-			}
-			if err != nil {
-				return fmt.Errorf("temporary file %s: %w", s.file.Name(), err)
-			}
-			offset += int64(n)
-			left = after(left, n)
-		}
-	}
-	return nil
-}
-
-// after returns what follows the first n bytes of slices. It changes the slices.
-func after(all [][]byte, n int) [][]byte {
-	for len(all) > 0 && n >= len(all[0]) {
-		n -= len(all[0])
-		all = all[1:]
-	}
-	if n > 0 {
-		all[0] = all[0][n:]
-	}
-	return all
-}
+// bufferRows is how many rows are written or read at a time.
+func bufferRows[T any]() int { return max(1, int((64<<10)/unsafe.Sizeof(*new(T)))) }
 
 func bytesOf[T any](rows []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(rows))), len(rows)*int(unsafe.Sizeof(*new(T))))
 }
 
+// Each calls do with each row, in order, until the first error. Rows that compare equal are in any order. The
+// row is valid during the call. Each may be called several times.
+func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
+	return each(ctx, s.Pull(ctx), do)
+}
+
+// Drain calls do with each row, as Each does, and removes the rows. The memory of a part is free once its
+// rows were passed. Rows can then be added again. While do runs, a goroutine sorts the next part: it calls
+// the functions of the Order. After an error, the Sorter can only be closed.
+func (s *Sorter[T]) Drain(ctx context.Context, do func(row *T) error) error {
+	if s.err != nil || len(s.runs) > 0 {
+		err := s.Each(ctx, do)
+		return cmp.Or(err, s.removeRuns())
+	}
+	d := s.drain()
+	defer d.stop()
+	return each(ctx, checked(ctx, d.next), do)
+}
+
+// removeRuns removes all rows, which were written as runs.
+func (s *Sorter[T]) removeRuns() error {
+	s.runs = nil
+	s.n = 0
+	if err := s.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := s.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// A draining returns the rows in memory one by one, and removes them part by part.
+type draining[T any] struct {
+	*Sorter[T]
+	sorted  chan *part[T]
+	memory  chan []place // of the places of parts that were passed
+	stopped chan struct{}
+	ended   chan struct{} // the goroutine that sorts parts
+	now     *part[T]      // nil: none yet
+	left    []place       // of this part
+}
+
+// drain begins to drain. If there are several parts, a goroutine sorts the next one while rows are returned.
+// The caller calls stop.
+func (s *Sorter[T]) drain() *draining[T] {
+	d := &draining[T]{Sorter: s, sorted: make(chan *part[T], 1), memory: make(chan []place, 3),
+		stopped: make(chan struct{}), ended: make(chan struct{})}
+	if len(s.parts) > 1 {
+		go d.sortParts()
+	} else {
+		d.sortParts()
+	}
+	s.n = 0
+	s.held = 0
+	return d
+}
+
+// sortParts sorts parts in their order, until the last one or stop.
+func (d *draining[T]) sortParts() {
+	defer close(d.ended)
+	defer close(d.sorted)
+	for i := range d.parts {
+		p := &d.parts[i]
+		if len(p.places) == 0 {
+			select {
+			case p.places = <-d.memory:
+			default:
+			}
+		}
+		p.sort(&d.by)
+		select {
+		case d.sorted <- p:
+		case <-d.stopped:
+			return
+		}
+	}
+}
+
+// next returns the next row. The error is io.EOF at the end.
+func (d *draining[T]) next() (*T, error) {
+	for len(d.left) == 0 {
+		d.releasePart()
+		p, more := <-d.sorted
+		if !more {
+			return nil, io.EOF
+		}
+		d.now = p
+		d.left = p.places
+	}
+	row := d.now.row(&d.left[0])
+	d.left = d.left[1:]
+	return row, nil
+}
+
+// releasePart removes the part whose rows were returned.
+func (d *draining[T]) releasePart() {
+	if d.now == nil {
+		return
+	}
+	select {
+	case d.memory <- d.now.places[:0]:
+	default:
+	}
+	d.reset(d.now)
+	d.now = nil
+}
+
+// stop ends the goroutine.
+func (d *draining[T]) stop() {
+	close(d.stopped)
+	<-d.ended
+}
+
+// each calls do with each row that next returns.
+func each[T any](ctx context.Context, next func() (*T, error), do func(row *T) error) error {
+	for {
+		row, err := next()
+		if errors.Is(err, io.EOF) {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if err := do(row); err != nil {
+			return err
+		}
+	}
+}
+
+// Pull returns a function that returns the rows of Each one by one, and then the error io.EOF. The row is
+// valid until the next call.
+func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error)) {
+	pull := s.pullParts()
+	if len(s.runs) > 0 {
+		pull = s.pullRuns()
+	}
+	rows := checked(ctx, pull)
+	return func() (*T, error) {
+		if s.err != nil {
+			return nil, s.err
+		}
+		return rows()
+	}
+}
+
+// checked returns a function that returns the rows of pull until the context ends.
+func checked[T any](ctx context.Context, pull func() (*T, error)) (next func() (*T, error)) {
+	n := 0
+	return func() (*T, error) {
+		if n%65_536 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		n++
+		return pull()
+	}
+}
+
+// pullParts returns a function that returns the rows in memory one by one.
+func (s *Sorter[T]) pullParts() (next func() (*T, error)) {
+	part := -1
+	var places, left []place // memory of the places of a part, and those whose rows are left
+	return func() (*T, error) {
+		for len(left) == 0 {
+			part++
+			if part >= len(s.parts) {
+				return nil, io.EOF
+			}
+			p := &s.parts[part]
+			p.places = places[:0]
+			p.sort(&s.by)
+			places = p.places
+			p.places = nil
+			left = places
+		}
+		row := s.parts[part].row(&left[0])
+		left = left[1:]
+		return row, nil
+	}
+}
+
+// pullRuns returns a function that returns the rows of all runs one by one.
+func (s *Sorter[T]) pullRuns() (next func() (*T, error)) {
+	var m *merge[T]
+	return func() (*T, error) {
+		var err error
+		switch {
+		case m == nil:
+			m, err = s.mergeRuns()
+		case len(m.cursors) > 0:
+			err = m.advance()
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case len(m.cursors) == 0:
+			return nil, io.EOF
+		}
+		return m.cursors[0].row, nil
+	}
+}
+
+// mergeRuns begins to merge the runs. The rows in memory become one.
+func (s *Sorter[T]) mergeRuns() (*merge[T], error) {
+	if s.held > 0 {
+		if err := s.spill(); err != nil {
+			return nil, err
+		}
+	}
+	m := &merge[T]{order: &s.order}
+	for _, r := range s.runs {
+		c := &cursor[T]{file: s.file, left: r}
+		if err := c.next(&s.order); err != nil {
+			return nil, err
+		}
+		m.cursors = append(m.cursors, c)
+	}
+	for i := len(m.cursors) - 1; i >= 0; i-- {
+		m.down(i)
+	}
+	return m, nil
+}
+
 // Close removes the rows and the file.
-func (s *Sorter[T]) Close() (err error) {
-	err = s.closeDivided()
+func (s *Sorter[T]) Close() error {
 	for i := range s.parts {
 		s.reset(&s.parts[i])
 	}
 	s.held = 0
+	s.runs = nil
 	if s.file == nil {
-		return err
+		return nil
 	}
 	file := s.file
 	s.file = nil
-	return errors.Join(err, file.Close(), os.Remove(file.Name()))
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// A cursor reads a run.
+type cursor[T any] struct {
+	file   *os.File
+	left   run // not read yet
+	buffer []T
+	at     int // in buffer, of the row after this one
+	row    *T
+	key    uint64
+}
+
+// next reads the next row. The error is io.EOF at the end.
+func (c *cursor[T]) next(order *Order[T]) error {
+	if c.at == len(c.buffer) {
+		n := min(int64(bufferRows[T]()), c.left.to-c.left.from)
+		if n == 0 {
+			return io.EOF
+		}
+		if c.buffer == nil {
+			c.buffer = make([]T, n)
+		}
+		c.buffer = c.buffer[:n]
+		if _, err := c.file.ReadAt(bytesOf(c.buffer), c.left.from*int64(unsafe.Sizeof(*new(T)))); err != nil {
+			return fmt.Errorf("temporary file %s: %w", c.file.Name(), err)
+		}
+		c.left.from += n
+		c.at = 0
+	}
+	c.row = &c.buffer[c.at]
+	c.at++
+	c.key = order.Key(c.row)
+	return nil
+}
+
+// A merge is a heap of cursors, of which the first has the first row.
+type merge[T any] struct {
+	order   *Order[T]
+	cursors []*cursor[T]
+}
+
+// advance goes to the next row.
+func (m *merge[T]) advance() error {
+	err := m.cursors[0].next(m.order)
+	if errors.Is(err, io.EOF) {
+		last := len(m.cursors) - 1
+		m.cursors[0] = m.cursors[last]
+		m.cursors = m.cursors[:last]
+		err = nil
+	}
+	m.down(0)
+	return err
+}
+
+func (m *merge[T]) less(a, b *cursor[T]) bool {
+	if a.key != b.key {
+		return a.key < b.key
+	}
+	return m.order.Compare(a.row, b.row) < 0
+}
+
+// down moves cursor i down the heap until no cursor below it comes first.
+func (m *merge[T]) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(m.cursors); child++ {
+			if m.less(m.cursors[child], m.cursors[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		m.cursors[i], m.cursors[least] = m.cursors[least], m.cursors[i]
+		i = least
+	}
 }

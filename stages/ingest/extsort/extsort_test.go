@@ -1,7 +1,6 @@
 package extsort
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"parsimon/stages/rng"
 )
@@ -27,7 +24,7 @@ var byBoth = Order[pair]{
 	Compare: func(a, b *pair) int { return cmp.Compare(a.value, b.value) },
 }
 
-// Rows are returned in order, each once, from memory and from the file, in any number of calls. Without this,
+// Rows are returned in order, each once, from memory and from runs, in any number of calls. Without this,
 // records of one connection would be divided between flows, or lost.
 func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 1024, 1025, 10_000} {
@@ -58,7 +55,7 @@ func TestSorterReturnsAllRowsInOrder(t *testing.T) {
 				t.Errorf("%d rows: not those that were added, in order", n)
 			}
 		}
-		inFile := s.end > 0
+		inFile := len(s.runs) > 0
 		if inFile != (n > 1024) {
 			t.Errorf("%d rows, of which 1024 fit into memory: in a file %v", n, inFile)
 		}
@@ -129,12 +126,12 @@ func TestSorterSortsKeysOfAnyDistribution(t *testing.T) {
 	} {
 		checkOrder(t, name, byBoth, 1<<20, key)
 		checkOrder(t, name+", in parts", hashed, 1<<20, key)
-		checkOrder(t, name+", in parts in the file", hashed, 100<<10, key)
+		checkOrder(t, name+", in parts and runs", hashed, 100<<10, key)
 		some := byBoth.Within(1769817600e9+100e9, 1769817600e9+3000e9)
 		checkOrder(t, name+", in parts of some keys", some, 1<<20, key)
 		checkOrder(t, name+", in a part for each key", byBoth.Within(1, 2), 1<<20, key)
 		checkOrder(t, name+", by two keys", bySecond, 1<<20, key)
-		checkOrder(t, name+", in one part in the file", byBoth, 1<<18, key)
+		checkOrder(t, name+", in long runs", byBoth, 1<<18, key)
 	}
 }
 
@@ -191,6 +188,7 @@ func TestPartsShareTheirMemory(t *testing.T) {
 	}
 	held := 0
 	for _, p := range s.parts {
+		held += 16 * cap(p.places)
 		for _, block := range p.blocks {
 			held += 16 * cap(block)
 		}
@@ -204,45 +202,8 @@ func TestPartsShareTheirMemory(t *testing.T) {
 	}
 }
 
-// Rows whose keys are in a small part of their range are divided further: no part takes more than its share
-// of the memory, unless its keys are equal. Without this, one wrong time in a log would move all rows to
-// memory.
-func TestLargePartsAreDivided(t *testing.T) {
-	for name, order := range map[string]Order[pair]{"one key": hashed, "second key": {
-		Key: func(*pair) uint64 { return 1 }, Second: func(p *pair) uint64 { return p.key }, High: math.MaxUint64,
-		Compare: byBoth.Compare,
-	}} {
-		s := New(&Memory{}, t.TempDir(), 16*16_384, order)
-		fill(t, s, 200_000)
-		if err := s.begin(kept); err != nil {
-			t.Fatal(err)
-		}
-		rows := 0
-		for {
-			p, err := s.nextPart(nil)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p.held > 16_384/partsOfLimit {
-				t.Errorf("%s: %d rows are in memory, the limit is 16,384 in all", name, p.held)
-			}
-			rows += p.held
-			s.release(p)
-		}
-		if rows != 200_000 {
-			t.Errorf("%s: %d rows of 200,000", name, rows)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// After rows could not be written, no call succeeds. Without this, a caller that goes on would lose the rows
-// and not notice it.
+// After a run could not be written, no call succeeds. Without this, a caller that goes on would lose the rows
+// of the run and not notice it.
 func TestSorterStaysFailed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing")
 	s := New(&Memory{}, dir, 1, byBoth)
@@ -251,49 +212,16 @@ func TestSorterStaysFailed(t *testing.T) {
 		failed = s.Add(pair{uint64(i), 0})
 	}
 	if failed == nil {
-		t.Fatal("rows are written to a missing folder")
+		t.Fatal("a run is written to a missing folder")
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Add(pair{}); err == nil {
-		t.Error("Add succeeds after rows were lost")
+		t.Error("Add succeeds after a run was lost")
 	}
 	if err := s.Each(t.Context(), func(*pair) error { return nil }); err == nil {
-		t.Error("Each succeeds after rows were lost")
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// The kernel may write or read fewer bytes than it is given. Without this, rows would be lost.
-func TestShortTransfers(t *testing.T) {
-	s := New(&Memory{}, t.TempDir(), 1, byBoth)
-	fill(t, s, leastRows+1)
-	var file []byte
-	interrupted := false
-	write := func(_ int, of [][]byte, offset int64) (int, error) {
-		if offset != int64(len(file)) {
-			t.Fatalf("offset %d after %d bytes", offset, len(file))
-		}
-		interrupted = !interrupted
-		if interrupted {
-			return 0, unix.EINTR
-		}
-		all := slices.Concat(of...)
-		n := min(1000, len(all))
-		file = append(file, all[:n]...)
-		return n, nil
-	}
-	blocks := [][]pair{{{1, 1}}, make([]pair, 200), {{2, 2}, {3, 3}}}
-	want := bytesOf(slices.Concat(blocks...))
-	if err := s.transfer(write, blocks, 0); err != nil || !bytes.Equal(file, want) {
-		t.Errorf("%d bytes of %d, or others: %v", len(file), len(want), err)
-	}
-	none := func(int, [][]byte, int64) (int, error) { return 0, nil }
-	if err := s.transfer(none, blocks, 0); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("no bytes are read: %v", err)
+		t.Error("Each succeeds after a run was lost")
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -310,8 +238,8 @@ func fill(t *testing.T, s *Sorter[pair], n int) {
 	}
 }
 
-// Pull returns the rows of Each and then io.EOF, from memory and from the file, also after a caller that
-// stopped early. Without the end, a merge of two tables would read a row that does not exist.
+// Pull returns the rows of Each and then io.EOF, from memory and from runs, also after a caller that stopped
+// early. Without the end, a merge of two tables would read a row that does not exist.
 func TestPull(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 3000} {
 		s := New(&Memory{}, t.TempDir(), 1, byBoth)
@@ -354,7 +282,7 @@ func TestPullReturnsErrors(t *testing.T) {
 
 // A long loop ends soon after the context was canceled, and has all rows if it was not.
 func TestEachLooksAtTheContext(t *testing.T) {
-	for name, memory := range map[string]int64{"in memory": 1 << 24, "in the file": 1 << 20} {
+	for name, memory := range map[string]int64{"in memory": 1 << 24, "in runs": 1 << 20} {
 		s := New(&Memory{}, t.TempDir(), memory, byBoth)
 		fill(t, s, 70_000)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -384,10 +312,10 @@ func TestEachLooksAtTheContext(t *testing.T) {
 // Without this, a merge would count rows twice, or hold the memory of all rows until its end.
 func TestDrainRemovesRows(t *testing.T) {
 	for name, s := range map[string]*Sorter[pair]{
-		"one part":        New(&Memory{}, t.TempDir(), 1<<20, byBoth),
-		"parts":           New(&Memory{}, t.TempDir(), 1<<20, hashed),
-		"one in the file": New(&Memory{}, t.TempDir(), 1, byBoth),
-		"in the file":     New(&Memory{}, t.TempDir(), 1, hashed),
+		"one part":      New(&Memory{}, t.TempDir(), 1<<20, byBoth),
+		"parts":         New(&Memory{}, t.TempDir(), 1<<20, hashed),
+		"runs":          New(&Memory{}, t.TempDir(), 1, byBoth),
+		"runs of parts": New(&Memory{}, t.TempDir(), 1, hashed),
 	} {
 		for _, n := range []int{20_000, 0, 1, 3000} {
 			checkDrain(t, name, s, n)
@@ -425,7 +353,7 @@ func checkDrain(t *testing.T, name string, s *Sorter[pair], n int) {
 	}
 	held := 0
 	for _, p := range s.parts {
-		held += len(p.blocks) + len(p.extents)
+		held += len(p.blocks) + len(p.places)
 	}
 	if s.Len() != 0 || held > 0 {
 		t.Errorf("%s: after %d rows were drained, %d remain and %d blocks", name, n, s.Len(), held)
@@ -437,8 +365,7 @@ func checkDrain(t *testing.T, name string, s *Sorter[pair], n int) {
 func TestDrainStops(t *testing.T) {
 	stop := errors.New("stop")
 	for name, s := range map[string]*Sorter[pair]{
-		"parts":       New(&Memory{}, t.TempDir(), 1<<20, hashed),
-		"in the file": New(&Memory{}, t.TempDir(), 1, hashed),
+		"parts": New(&Memory{}, t.TempDir(), 1<<20, hashed), "runs": New(&Memory{}, t.TempDir(), 1, hashed),
 	} {
 		random := rng.New(1, rng.Start)
 		for range 3000 {
