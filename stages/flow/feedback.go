@@ -124,11 +124,12 @@ func (x *FeedbackBuilder) ForPass(
 }
 
 // ForSenders writes the feedback of one chunk of flows for the replay: table sender_feedback. It differs from
-// ForPass in that it is not damped and is for hop 0 of every flow. paths is table flow_paths of the chunk.
+// ForPass in that it is not damped and is for hop 0 of every flow. routed is what route wrote about the
+// chunk.
 func (x *FeedbackBuilder) ForSenders(
-	ctx context.Context, c slowdown.Chunk, paths, observed schema.Batches, out schema.Sink,
+	ctx context.Context, c slowdown.Chunk, routed slowdown.Routed, observed schema.Batches, out schema.Sink,
 ) (err error) {
-	if x.paths, err = c.ReadPaths(x.paths, paths); err != nil {
+	if x.paths, err = c.ReadPaths(x.paths, routed); err != nil {
 		return errors.Join(err, observed.Close())
 	}
 	return x.build(ctx, c, observed, out, func(f int) error {

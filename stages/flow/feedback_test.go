@@ -86,9 +86,9 @@ func lineFlow() slowdown.Chunk {
 	return slowdown.Chunk{FirstRow: 7, Rows: 1, Flows: methodtest.Table(flow).Read()}
 }
 
-// linePaths is table flow_paths of flows from host 1 to host 0 of lineNetwork, by default of that of
+// lineRouted is what route writes about flows from host 1 to host 0 of lineNetwork, by default about that of
 // lineFlow.
-func linePaths(t *testing.T, m *step.Model, sizes ...int64) *tables.Memory {
+func lineRouted(t *testing.T, m *step.Model, sizes ...int64) slowdown.Routed {
 	t.Helper()
 	if len(sizes) == 0 {
 		sizes = []int64{1000}
@@ -97,13 +97,13 @@ func linePaths(t *testing.T, m *step.Model, sizes ...int64) *tables.Memory {
 	for _, size := range sizes {
 		rows = append(rows, workload.Row{Src: 1, SizeBytes: size})
 	}
-	var paths tables.Memory
+	var paths, loads tables.Memory
 	flows := methodtest.Table(methodtest.FlowRecord(rows...))
-	out := route.Sink{Hops: &tables.Memory{}, Paths: &paths, Loads: &tables.Memory{}}
+	out := route.Sink{Hops: &tables.Memory{}, Paths: &paths, Loads: &loads}
 	if _, err := route.Flows(t.Context(), m, route.Chunk{FirstRow: 7, Flows: flows.Read()}, out); err != nil {
 		t.Fatal(err)
 	}
-	return &paths
+	return slowdown.Routed{Paths: paths.Read(), Loads: loads.Read()}
 }
 
 // lineModel is a model of lineNetwork.
@@ -119,7 +119,7 @@ func built(t *testing.T, x *FeedbackBuilder, senders bool,
 	var out tables.Memory
 	var err error
 	if senders {
-		err = x.ForSenders(t.Context(), lineFlow(), linePaths(t, x.model).Read(), observed.Read(), &out)
+		err = x.ForSenders(t.Context(), lineFlow(), lineRouted(t, x.model), observed.Read(), &out)
 	} else {
 		err = x.ForPass(t.Context(), lineFlow(), observed.Read(), &out)
 	}
@@ -255,7 +255,7 @@ func TestFeedbackErrors(t *testing.T) {
 		out := &tables.Memory{}
 		for _, err := range []error{
 			x.ForPass(t.Context(), lineFlow(), observed.Read(), out),
-			x.ForSenders(t.Context(), lineFlow(), linePaths(t, m).Read(), observed.Read(), out),
+			x.ForSenders(t.Context(), lineFlow(), lineRouted(t, m), observed.Read(), out),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "flow row 7"+c.want) {
 				t.Errorf("%+v: error %v, want %q", c.row, err, c.want)
@@ -274,8 +274,8 @@ func TestFeedbackOfAnotherChunk(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	m := lineModel(t)
-	paths := linePaths(t, m, 1, 1) // of rows 7 and 8
-	err = NewFeedbackBuilder(m, nil).ForSenders(t.Context(), lineFlow(), paths.Read(), none.Read(), none)
+	routed := lineRouted(t, m, 1, 1) // of rows 7 and 8
+	err = NewFeedbackBuilder(m, nil).ForSenders(t.Context(), lineFlow(), routed, none.Read(), none)
 	if err == nil || err.Error() != "flow_paths: flow row 8 is not in the chunk of 1 flows at row 7" {
 		t.Errorf("error %v", err)
 	}

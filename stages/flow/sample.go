@@ -47,11 +47,12 @@ type sender struct{ fctNS, idealNS int64 }
 // NewSampler returns a sampler for flows of a scenario.
 func NewSampler(m *step.Model) *Sampler { return &Sampler{model: m} }
 
-// Observed is what Sample reads for a chunk of flows: table flow_paths of the chunk, table hop_observations
-// of all passes, the last one first, and table sender_fcts of the replay. The last two may be in any order.
-// Their rows of flows of other chunks are skipped.
+// Observed is what Sample reads for a chunk of flows: what route wrote about the chunk, table
+// hop_observations of all passes, the last one first, and table sender_fcts of the replay. The last two may
+// be in any order. Their rows of flows of other chunks are skipped.
 type Observed struct {
-	Paths, Observations, Senders schema.Batches
+	Routed                slowdown.Routed
+	Observations, Senders schema.Batches
 }
 
 // Output receives what Sample writes. Cases receives table case_slowdowns: the slowdowns of the flows
@@ -70,10 +71,13 @@ func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Observed, out
 	s.cases = confidence.CaseSlowdowns{}
 	err := s.slowdowns.Write(ctx, c, out.Sink, func(f int, sizeBytes int64, to *slowdown.Flow) error {
 		path := &s.paths[f]
-		if path.Hops == 0 {
+		replayed := s.senders[f].fctNS >= 0
+		switch {
+		case path.Hops == 0 && replayed:
+			return errors.New("no row in flow_paths")
+		case path.Hops == 0:
 			return nil
-		}
-		if s.senders[f].fctNS < 0 {
+		case !replayed:
 			return errors.New("no row in sender_fcts")
 		}
 		if err := s.decode(f, sizeBytes); err != nil {
@@ -100,7 +104,7 @@ func (s *Sampler) Sample(ctx context.Context, c slowdown.Chunk, in Observed, out
 }
 
 func (s *Sampler) read(c slowdown.Chunk, in Observed) (err error) {
-	if s.paths, err = c.ReadPaths(s.paths, in.Paths); err != nil {
+	if s.paths, err = c.ReadPaths(s.paths, in.Routed); err != nil {
 		return err
 	}
 	if err := s.observed.read(c, in.Observations); err != nil {

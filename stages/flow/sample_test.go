@@ -50,8 +50,8 @@ func sampleRows(t *testing.T, m *step.Model, sizes []int64, observed [][]simkern
 		flows = append(flows, workload.Row{ID: int64(70 + i), Src: 1, SizeBytes: size, StartNS: 50})
 	}
 	chunk := methodtest.Table(methodtest.FlowRecord(flows...))
-	paths := linePaths(t, m, sizes...)
-	in := Observed{Paths: paths.Read(), Observations: observations.Read(), Senders: fcts.Read()}
+	routed := lineRouted(t, m, sizes...)
+	in := Observed{Routed: routed, Observations: observations.Read(), Senders: fcts.Read()}
 	rows7 := slowdown.Chunk{FirstRow: 7, Rows: int64(len(flows)), Flows: chunk.Read()}
 	out := Output{slowdown.Sink{Slowdowns: &slowdowns, Contributions: &contributions}, &cases}
 	if err = errors.Join(err, NewSampler(m).Sample(t.Context(), rows7, in, out)); err != nil {
@@ -240,5 +240,20 @@ func TestSampleRefuses(t *testing.T) {
 		tables.SenderFCT{FlowRow: 7})
 	if err != nil || len(got.flows) != 1 {
 		t.Errorf("an FCT of 0 ns: %v", err)
+	}
+}
+
+// A flow that was replayed has a path, even if neither table of route has it.
+func TestSampleRefusesFlowsWithoutPaths(t *testing.T) {
+	var none, fcts tables.Memory
+	if err := tables.SenderFCTs.Write(&fcts, []tables.SenderFCT{{FlowRow: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	in := Observed{Observations: none.Read(), Senders: fcts.Read()}
+	in.Routed = slowdown.Routed{Paths: none.Read(), Loads: none.Read()}
+	out := Output{slowdown.Sink{Slowdowns: &none}, &none}
+	err := NewSampler(lineModel(t)).Sample(t.Context(), lineFlow(), in, out)
+	if err == nil || err.Error() != "flow 70: no row in flow_paths" {
+		t.Errorf("error %v", err)
 	}
 }

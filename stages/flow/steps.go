@@ -95,14 +95,14 @@ func passFeedbackStep(m *step.Model, flows, first *step.Step) *step.Step {
 // senderFeedbackStep computes the feedback of hosts' uplinks from the observations of the last pass.
 func senderFeedbackStep(m *step.Model, flows, routed *step.Step, observed []step.Output) *step.Step {
 	s := feedbackStep("sender-feedback", flows, observed, schema.SenderFeedback)
-	s.Reads = append(s.Reads, routed.Output(schema.FlowPaths))
+	s.Reads = append(s.Reads, routed.Output(schema.FlowPaths), routed.Output(schema.LinkLoads))
 	newBuilder := func() (*FeedbackBuilder, error) { return NewFeedbackBuilder(m, nil), nil }
 	s.Open = step.Always(step.WithMemory(newBuilder,
 		func(ctx context.Context, x *FeedbackBuilder, t step.Task) error {
 			in := t.Read(step.Select(t, "flow_row"), observed...)
 			rows := t.Range()
 			c := slowdown.Chunk{FirstRow: rows.Lo, Rows: rows.Hi - rows.Lo}
-			return x.ForSenders(ctx, c, slowdown.PathsOf(t, routed), in, t.Sink(schema.SenderFeedback))
+			return x.ForSenders(ctx, c, slowdown.RoutedOf(t, routed), in, t.Sink(schema.SenderFeedback))
 		}))
 	return s
 }
@@ -127,14 +127,15 @@ func sampleStep(m *step.Model, flows, routed, replayed *step.Step, observed []st
 		rows := step.Select(t, "flow_row")
 		chunk := slowdown.ChunkOf(t, flows)
 		in := Observed{
-			Paths:        slowdown.PathsOf(t, routed),
+			Routed:       slowdown.RoutedOf(t, routed),
 			Observations: t.Read(rows, observed...),
 			Senders:      t.Read(rows, fcts),
 		}
 		return s.Sample(ctx, chunk, in,
 			Output{slowdown.SinkOf(t), t.Sink(schema.CaseSlowdowns)})
 	})
-	reads := append([]step.Output{routed.Output(schema.FlowPaths), fcts}, observed...)
+	reads := append(
+		[]step.Output{routed.Output(schema.FlowPaths), routed.Output(schema.LinkLoads), fcts}, observed...)
 	writes := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
 	return slowdown.Step(flows, reads, writes, work)
 }

@@ -183,9 +183,14 @@ func summed(t *testing.T, rows []tables.ContributionRow, paths ...tables.FlowPat
 	if err != nil {
 		t.Fatal(err)
 	}
+	crossed := int64(0)
+	for _, p := range paths {
+		crossed += int64(p.Hops)
+	}
+	routed := slowdown.Routed{Paths: alone.Read(), Loads: methodtest.Loads(crossed).Read()}
 	flows := methodtest.Table(methodtest.FlowRecord(workload.Row{ID: 1}, workload.Row{ID: 2}))
 	chunk := slowdown.Chunk{FirstRow: 7, Rows: 2, Flows: flows.Read()}
-	return &out, new(Summer).Sum(t.Context(), chunk, alone.Read(), hops.Read(), &out)
+	return &out, new(Summer).Sum(t.Context(), chunk, routed, hops.Read(), &out)
 }
 
 // A sum is the same to the bit for any order of the rows: 1e16 + 1 is 1e16, but 1 + 1 + 1 + 1 + 1e16 is not.

@@ -101,12 +101,12 @@ func drawStep(m *step.Model, routed, clustered, cases *step.Step) *step.Step {
 // sumStep sums what the hops of each flow contribute.
 func sumStep(flows, routed, drawn *step.Step) *step.Step {
 	hops := drawn.Output(schema.HopContributions)
-	reads := []step.Output{routed.Output(schema.FlowPaths), hops}
+	reads := []step.Output{routed.Output(schema.FlowPaths), routed.Output(schema.LinkLoads), hops}
 	newSummer := func() (*Summer, error) { return new(Summer), nil }
 	work := step.WithMemory(newSummer, func(ctx context.Context, s *Summer, t step.Task) error {
 		contributed := t.Read(step.Select(t, "flow_row"), hops)
-		paths := slowdown.PathsOf(t, routed)
-		return s.Sum(ctx, slowdown.ChunkOf(t, flows), paths, contributed, t.Sink(schema.Slowdowns))
+		chunk := slowdown.ChunkOf(t, flows)
+		return s.Sum(ctx, chunk, slowdown.RoutedOf(t, routed), contributed, t.Sink(schema.Slowdowns))
 	})
 	return slowdown.Step(flows, reads, []schema.Table{schema.Slowdowns}, work)
 }

@@ -25,11 +25,12 @@ type Summer struct {
 // §3.4). Contributions are summed in path order, so the result does not depend on how they are partitioned,
 // to the bit.
 //
-// paths is table flow_paths of the chunk, and contributed is table hop_contributions, in any order. Rows of
-// flows of other chunks are skipped. A row about a hop that is not on the flow's path is an error.
-func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, paths, contributed schema.Batches,
-	out schema.Sink) error {
-	if err := s.read(c, paths, contributed); err != nil {
+// routed is what route wrote about the chunk, and contributed is table hop_contributions, in any order. Rows
+// of flows of other chunks are skipped. A row about a hop that is not on the flow's path is an error.
+func (s *Summer) Sum(
+	ctx context.Context, c slowdown.Chunk, routed slowdown.Routed, contributed schema.Batches, out schema.Sink,
+) error {
+	if err := s.read(c, routed, contributed); err != nil {
 		return err
 	}
 	sink := slowdown.Sink{Slowdowns: out}
@@ -47,8 +48,10 @@ func (s *Summer) Sum(ctx context.Context, c slowdown.Chunk, paths, contributed s
 	})
 }
 
-func (s *Summer) read(c slowdown.Chunk, paths, contributed schema.Batches) (err error) {
-	if s.paths, err = c.ReadPaths(s.paths, paths); err != nil {
+func (s *Summer) read(
+	c slowdown.Chunk, routed slowdown.Routed, contributed schema.Batches,
+) (err error) {
+	if s.paths, err = c.ReadPaths(s.paths, routed); err != nil {
 		return err
 	}
 	s.first = columns.Resize(s.first, len(s.paths))

@@ -97,6 +97,24 @@ func DCTCP(t testing.TB, n *topology.Network) *step.Model {
 	return Model(t, n, &p)
 }
 
+// Loads returns table link_loads of a chunk, from the number of flows of each link.
+func Loads(flows ...int64) *tables.Memory {
+	type row struct {
+		LinkID int32 `col:"link_id"`
+		Chunk  int32 `col:"chunk"`
+		route.LinkLoad
+	}
+	var rows []row
+	for id, n := range flows {
+		rows = append(rows, row{LinkID: int32(id), LinkLoad: route.LinkLoad{Flows: n}})
+	}
+	var loads tables.Memory
+	if err := columns.TableOf[row](schema.LinkLoads).Write(&loads, rows); err != nil {
+		panic(err)
+	}
+	return &loads
+}
+
 // Route routes flows in memory.
 func Route(t testing.TB, n *topology.Network, p *simkernel.Params, flows arrow.Record) (*tables.Memory,
 	*route.Loads) {

@@ -5,6 +5,7 @@ package slowdown
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"parsimon/schema"
@@ -160,12 +161,20 @@ func (w *Writer) Attribute(row, windowNS int64, hops []Hop, to *Flow) {
 	}
 }
 
+// Routed is what route wrote about a chunk of flows: tables flow_paths and link_loads.
+type Routed struct {
+	Paths, Loads schema.Batches
+}
+
 // ReadPaths reads table flow_paths of a chunk of flows. Element f of the result, which uses the memory of
-// paths, is about flow f of the chunk. It has no hops if the flow has no path.
-func (c *Chunk) ReadPaths(paths []tables.FlowPath, in schema.Batches) ([]tables.FlowPath, error) {
+// paths, is about flow f of the chunk. It has no hops if the flow has no path. A path without a row is an
+// error: table link_loads has the number of hops.
+func (c *Chunk) ReadPaths(paths []tables.FlowPath, in Routed) ([]tables.FlowPath, error) {
 	paths = columns.Resize(paths, int(c.Rows))
 	clear(paths)
-	return paths, columns.Each(in, func(p *tables.FlowPath) error {
+	last := int64(-1)
+	hops := int64(0)
+	err := columns.Each(in.Paths, func(p *tables.FlowPath) error {
 		at := p.FlowRow - c.FirstRow
 		if at < 0 || at >= c.Rows {
 			return fmt.Errorf("flow_paths: flow row %d is not in the chunk of %d flows at row %d", p.FlowRow,
@@ -175,9 +184,30 @@ func (c *Chunk) ReadPaths(paths []tables.FlowPath, in schema.Batches) ([]tables.
 			return fmt.Errorf("flow_paths: flow row %d has an ideal FCT of %d ns over %d hops, of which hop %d is "+
 				"the slowest", p.FlowRow, p.IdealNS, p.Hops, p.SlowestHop)
 		}
+		if at <= last {
+			return fmt.Errorf("flow_paths: flow row %d follows flow row %d", p.FlowRow, c.FirstRow+last)
+		}
+		last = at
+		hops += int64(p.Hops)
 		paths[at] = *p
 		return nil
 	})
+	if err != nil {
+		return paths, errors.Join(err, in.Loads.Close())
+	}
+	type load struct {
+		Flows int64 `col:"flows"`
+	}
+	crossed := int64(0)
+	err = columns.Each(in.Loads, func(l *load) error {
+		crossed += l.Flows
+		return nil
+	})
+	if err == nil && hops != crossed {
+		err = fmt.Errorf("flow_paths: paths of the chunk at row %d have %d hops, and table link_loads has %d",
+			c.FirstRow, hops, crossed)
+	}
+	return paths, err
 }
 
 // ChunkOf returns the chunk of flows of a task.
@@ -186,9 +216,11 @@ func ChunkOf(t step.Task, flows *step.Step) Chunk {
 	return Chunk{rows.Lo, rows.Hi - rows.Lo, t.Part(flows.Output(schema.Flows), t.Number())}
 }
 
-// PathsOf returns table flow_paths of the chunk of a task.
-func PathsOf(t step.Task, routed *step.Step) schema.Batches {
-	return t.Part(routed.Output(schema.FlowPaths), t.Number())
+// RoutedOf returns what route wrote about the chunk of a task.
+func RoutedOf(t step.Task, routed *step.Step) Routed {
+	return Routed{
+		t.Part(routed.Output(schema.FlowPaths), t.Number()), t.Part(routed.Output(schema.LinkLoads), t.Number()),
+	}
 }
 
 // SinkOf returns the sinks of a task.

@@ -165,3 +165,35 @@ func TestChunksOfOtherLengths(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// A path without a row would silently leave a flow out. One with two rows would be that of the wrong flow.
+func TestReadPathsRefuses(t *testing.T) {
+	path := func(row int64) tables.FlowPath { return tables.FlowPath{FlowRow: row, Hops: 2, IdealNS: 1} }
+	for _, c := range []struct {
+		rows []tables.FlowPath
+		want string
+	}{
+		{[]tables.FlowPath{path(7), path(9)}, ""},
+		{[]tables.FlowPath{path(7)},
+			"flow_paths: paths of the chunk at row 7 have 2 hops, and table link_loads has 4"},
+		{nil, "flow_paths: paths of the chunk at row 7 have 0 hops, and table link_loads has 4"},
+		{[]tables.FlowPath{path(7), path(8), path(9)}, "at row 7 have 6 hops, and table link_loads has 4"},
+		{[]tables.FlowPath{path(7), path(7)}, "flow_paths: flow row 7 follows flow row 7"},
+		{[]tables.FlowPath{path(9), path(7)}, "flow_paths: flow row 7 follows flow row 9"},
+	} {
+		var paths tables.Memory
+		if err := tables.FlowPaths.Write(&paths, c.rows); err != nil {
+			t.Fatal(err)
+		}
+		chunk := slowdown.Chunk{FirstRow: 7, Rows: 3}
+		routed := slowdown.Routed{Paths: paths.Read(), Loads: methodtest.Loads(1, 3).Read()}
+		got, err := chunk.ReadPaths(nil, routed)
+		if c.want == "" {
+			if err != nil || len(got) != 3 || got[0] != path(7) || got[1].Hops != 0 || got[2] != path(9) {
+				t.Errorf("%+v, %v", got, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
