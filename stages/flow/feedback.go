@@ -75,6 +75,7 @@ type FeedbackBuilder struct {
 func NewFeedbackBuilder(m *step.Model, omitted linksim.Omitted) *FeedbackBuilder {
 	x := &FeedbackBuilder{
 		model: m, layout: m.Params.Layout(), trips: route.NewRoundTrips(m.Network, &m.Params),
+		observed: observationIndex{links: len(m.Network.Links)},
 	}
 	for _, l := range m.Network.Links {
 		x.runs = append(x.runs, omitted.Runs(l.ID))
@@ -109,7 +110,7 @@ func (x *FeedbackBuilder) ForPass(
 			return err
 		}
 		row := c.FirstRow + int64(f)
-		longest, err := x.readHops(f, len(x.path), x.path[0])
+		longest, err := x.readHops(f, len(x.path), x.path)
 		if err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func (x *FeedbackBuilder) ForSenders(
 	}
 	return x.build(ctx, c, observed, out, func(f int) error {
 		path := &x.paths[f]
-		longest, err := x.readHops(f, int(path.Hops), path.FirstLink)
+		longest, err := x.readHops(f, int(path.Hops), []int32{path.FirstLink})
 		if err != nil {
 			return err
 		}
@@ -195,9 +196,9 @@ func (x *FeedbackBuilder) build(ctx context.Context, c slowdown.Chunk, observed 
 }
 
 // readHops sets x.hops to what the packets of flow f of the chunk observed. Its path has a number of hops and
-// begins at firstLink. It returns the largest number of blocks of a hop.
-func (x *FeedbackBuilder) readHops(f, hops int, firstLink int32) (longest int, err error) {
-	rows, err := x.observed.Of(f, hops, firstLink)
+// begins with the known links. It returns the largest number of blocks of a hop.
+func (x *FeedbackBuilder) readHops(f, hops int, known []int32) (longest int, err error) {
+	rows, err := x.observed.Of(f, hops, known)
 	if err != nil {
 		return 0, err
 	}

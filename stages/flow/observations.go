@@ -15,6 +15,7 @@ import (
 // An observationIndex finds the rows of table hop_observations by flow, for one chunk of flows. A hop without
 // a row observed nothing.
 type observationIndex struct {
+	links    int // of the topology
 	firstRow int64
 	last     []int32 // by flow of the chunk: index of its row that was read last, or -1
 	rows     []observedHop
@@ -63,13 +64,17 @@ func (x *observationIndex) read(c slowdown.Chunk, observed schema.Batches) error
 func (x *observationIndex) Has(f int) bool { return x.last[f] >= 0 }
 
 // Of returns the indices of the rows of flow f of the chunk, by hop. Its path has a number of hops and begins
-// at firstLink. If several rows are about the same hop, the result has the first that was read. It is valid
-// until the next call.
-func (x *observationIndex) Of(f int, hops int, firstLink int32) ([]int32, error) {
+// with the known links, which may be all. If several rows are about the same hop, the result has the first
+// that was read. It is valid until the next call.
+//
+// A row about another hop than these, another link than that of a known hop, or a link that the topology does
+// not have, is an error.
+func (x *observationIndex) Of(f int, hops int, known []int32) ([]int32, error) {
 	x.found = x.found[:0]
 	for at := x.last[f]; at >= 0; at = x.rows[at].previous {
 		r := &x.rows[at]
-		if r.hop < 0 || int(r.hop) >= hops || r.hop == 0 && r.link != firstLink {
+		if r.hop < 0 || int(r.hop) >= hops || r.link < 0 || int(r.link) >= x.links ||
+			int(r.hop) < len(known) && r.link != known[r.hop] {
 			return nil, fmt.Errorf(
 				"hop_observations: flow row %d has hop %d on link %d, which is not on its path",
 				x.firstRow+int64(f), r.hop, r.link,

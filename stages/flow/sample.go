@@ -45,7 +45,9 @@ type hopAt struct {
 type sender struct{ fctNS, idealNS int64 }
 
 // NewSampler returns a sampler for flows of a scenario.
-func NewSampler(m *step.Model) *Sampler { return &Sampler{model: m} }
+func NewSampler(m *step.Model) *Sampler {
+	return &Sampler{model: m, observed: observationIndex{links: len(m.Network.Links)}}
+}
 
 // Observed is what Sample reads for a chunk of flows: what route wrote about the chunk, table
 // hop_observations of all passes, the last one first, and table sender_fcts of the replay. The last two may
@@ -134,7 +136,7 @@ func (s *Sampler) readSenders(firstRow, rows int64, in schema.Batches) error {
 // decode sets hops to what the packets of flow f of the chunk observed.
 func (s *Sampler) decode(f int, sizeBytes int64) error {
 	path := &s.paths[f]
-	rows, err := s.observed.Of(f, int(path.Hops), path.FirstLink)
+	rows, err := s.observed.Of(f, int(path.Hops), []int32{path.FirstLink})
 	if err != nil {
 		return err
 	}
