@@ -150,8 +150,9 @@ func (e *Executor) runStages(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// RunStage runs one stage of a plan. The stages that it reads from must be complete. Without shards, tasks
-// whose files were collected run again. With shards, the process that completes the stage collects the tables
+// RunStage runs one stage of a plan. The stages that it reads from must be complete. Tasks
+// that an older program ran without one of the tables run again. Without shards, so do tasks whose files were
+// collected. With shards, the process that completes the stage collects the tables
 // that no stage of the plan needs any longer.
 func (e *Executor) RunStage(ctx context.Context, p Plan, s *Stage) error {
 	if err := e.runStage(ctx, s); err != nil {
@@ -372,8 +373,9 @@ func (e *Executor) begin(s *Stage, l layout) error {
 }
 
 // resume finds the records of an earlier run for the tasks of this process. A task with damaged files counts
-// as incomplete. If the stage runs alone, a task whose files were collected, or that an older program ran
-// without one of the tables, also counts as incomplete, because its files are the purpose of the run.
+// as incomplete. If the stage runs alone or in shards, a task that an older program ran without one of the
+// tables also counts as incomplete, because its files are the purpose of the run. If the stage runs alone, so
+// does a task whose files were collected.
 func (e *Executor) resume(j *job) (err error) {
 	j.Done = make([]*Record, len(j.Tasks))
 	for n, mine := range j.mine {
@@ -384,10 +386,11 @@ func (e *Executor) resume(j *job) (err error) {
 			return err
 		}
 		rec := j.Done[n]
-		if rec == nil || e.whole || e.shared() {
+		if rec == nil || e.whole || e.shared() && e.Shard.Count == 0 {
 			continue
 		}
-		if slices.ContainsFunc(rec.Files, e.lake.Collected) || slices.ContainsFunc(j.Stage.Writes, rec.lacks) {
+		if rec.lacksAny(j.Stage.Writes) ||
+			!e.shared() && slices.ContainsFunc(rec.Files, e.lake.Collected) {
 			j.Done[n] = nil
 		}
 	}

@@ -35,10 +35,12 @@ func (l layout) equal(m layout) bool {
 	return l.Stage == m.Stage && l.Method == m.Method && slices.Equal(l.Tasks, m.Tasks)
 }
 
-// lacks reports whether an older program ran the task and did not write a table.
+// lacks reports whether the task lacks a required table because an older version ran it.
 func (r *Record) lacks(t schema.Table) bool {
 	return slices.Contains(schema.Required, t.Name) && len(lake.FilesOf(r.Files, t)) == 0
 }
+
+func (r *Record) lacksAny(of []schema.Table) bool { return slices.ContainsFunc(of, r.lacks) }
 
 // Records are the tasks of a stage with their records. The record of an incomplete task is nil.
 type Records struct {

@@ -143,14 +143,7 @@ func TestTablesOfOlderPrograms(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
-	writePaths := func(in *Inputs) (Worker, error) {
-		work, err := open(in)
-		return func(ctx context.Context, a *Attempt) error {
-			a.Sink(schema.FlowPaths)
-			return work(ctx, a)
-		}, err
-	}
-	toy.numbers.Open = writePaths
+	toy.numbers.Open = withPaths(open)
 	did = toy.run(t, session, settings())
 	if !slices.Equal(did, append(all("numbers"), "squares 3")) {
 		t.Errorf("a plan that continues an older one did %q", did)
@@ -167,5 +160,52 @@ func TestTablesOfOlderPrograms(t *testing.T) {
 		if !slices.Equal(did, all("numbers")) {
 			t.Errorf("the stage alone did %q", did)
 		}
+	}
+}
+
+// withPaths is the Open of a stage that also writes table flow_paths, which is empty.
+func withPaths(open func(*Inputs) (Worker, error)) func(*Inputs) (Worker, error) {
+	return func(in *Inputs) (Worker, error) {
+		work, err := open(in)
+		return func(ctx context.Context, a *Attempt) error {
+			a.Sink(schema.FlowPaths)
+			return work(ctx, a)
+		}, err
+	}
+}
+
+// Shards run again what an older program ran without one of today's tables. Otherwise, no shard of a later
+// stage could run.
+func TestShardsOfOlderPrograms(t *testing.T) {
+	session := toyLake(t)
+	toy := newToy(toyScenario)
+	toy.run(t, session, settings()) // like an older program: it writes no paths
+	session.Close()
+	toy.numbers.Writes = append(toy.numbers.Writes, schema.FlowPaths)
+	toy.numbers.Open = withPaths(toy.numbers.Open)
+	run := func(index int) int {
+		t.Helper()
+		s := settings()
+		s.Shard = Shard{index, 2}
+		err := shared(t, session.Lake, s, nil, func(e *Executor) error {
+			return e.RunStage(t.Context(), toy.plan, toy.numbers)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(toy.begun())
+	}
+	first := run(0)
+	second := run(1)
+	if first == 0 || second == 0 || first+second != toyTasks {
+		t.Errorf("shards ran %d and %d tasks, want %d", first, second, toyTasks)
+	}
+	again := run(0) + run(1)
+	if again > 0 {
+		t.Errorf("shards ran %d tasks again", again)
+	}
+	r, err := Complete(session.Lake, toy.numbers, 1)
+	if err != nil || len(r.Files(schema.FlowPaths)) != toyTasks {
+		t.Errorf("%d files, %v", len(r.Files(schema.FlowPaths)), err)
 	}
 }

@@ -251,6 +251,11 @@ func (e *Executor) endShard(p Plan, s *Stage) error {
 	if err != nil {
 		return nil // the stage that reads it reports this
 	}
+	for n, rec := range r.Done {
+		if rec != nil && rec.lacksAny(s.Writes) {
+			r.Done[n] = nil
+		}
+	}
 	log := e.Log.Info().Str("stage", s.Name).Str("shard", e.Shard.String())
 	if slices.Contains(r.Done, nil) {
 		left, shards := missing(e.lake, r)
@@ -262,13 +267,13 @@ func (e *Executor) endShard(p Plan, s *Stage) error {
 }
 
 // taken returns the record of a task that another process has completed, if its files exist or were
-// collected. Otherwise it returns nil.
+// collected. Otherwise, or if an older program ran the task without one of the tables, it returns nil.
 func (e *Executor) taken(s *Stage, n int) *Record {
 	if !e.shared() {
 		return nil
 	}
 	rec, err := readRecord(e.lake, s, n)
-	if err != nil || rec == nil {
+	if err != nil || rec == nil || rec.lacksAny(s.Writes) {
 		return nil
 	}
 	for _, f := range rec.Files {

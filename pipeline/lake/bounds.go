@@ -23,7 +23,7 @@ const (
 var common = parquet.Bounds{
 	"start_ns": {0, maxTimeNS}, "first_start_ns": {0, maxTimeNS}, "last_start_ns": {0, maxTimeNS},
 	"fct_ns": {0, maxTimeNS}, "ideal_ns": {0, maxTimeNS}, "window_ns": {0, maxTimeNS},
-	"round_trip_ns": {0, maxTimeNS},
+	"round_trip_ns":    {0, maxTimeNS},
 	"delay_to_link_ns": {0, maxTimeNS}, "path_delay_ns": {0, maxTimeNS}, "path_send_ns": {0, maxTimeNS},
 	"upstream_bps": {0, maxBps}, "downstream_bps": {0, maxBps}, "bandwidth_bps": {1, maxBps},
 	"size_bytes": {0, maxFlowSize}, "bytes": {0, math.MaxInt64}, "packets": {0, math.MaxInt64},
