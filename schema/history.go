@@ -36,7 +36,7 @@ var added = map[string]map[string]addition{
 // until the estimate is committed again. Readers skip them.
 var Removed = []string{"hop_delays"}
 
-// Required has the tables that older programs did not write and stages of this one read. If a stage needs
+// Required lists tables that stages of this version read and older versions did not write. If a stage needs
 // such a table of an older lake, the stage that writes it runs again.
 var Required = []string{FlowPaths.Name}
 

@@ -35,8 +35,8 @@ var (
 	}
 	FlowPaths = Table{
 		Name: "flow_paths",
-		Doc: "What a flow alone in the network meets on its path: the part of an estimate that no other flow " +
-			"changes. Flows without a path have no row.",
+		Doc: "Ideal FCT, window delay and round trip of each flow, as if it were alone in the network. Flows " +
+			"without a path have no row.",
 		Grain: "flow", Key: []string{"flow_row"}, Sort: []string{"flow_row"},
 		Columns: append(Hops.Select("flow_row", "first_link", "hops"), []Column{
 			{"slowest_hop", i16, false, "",
@@ -101,8 +101,8 @@ var (
 	HopContributions = Table{
 		Name: "hop_contributions",
 		Doc: "The part of each flow's estimated FCT that each hop adds. Hops that add nothing have no row. All " +
-			"hops are in table hops, or in exact_hops for estimator exact. Table slowdowns has the flow_id of " +
-			"each flow_row.",
+			"hops are in table hops, or in exact_hops for estimator exact, and in view crossings. Table slowdowns " +
+			"has the flow_id of each flow_row.",
 		Grain: "flow × hop", Key: []string{"flow_row", "hop"}, Sort: []string{"flow_row", "hop"}, Variant: true,
 		Columns: append(Hops.Select("flow_row", "hop", "hops", "link_id"), []Column{
 			{"delay_ns", f64, false, "ns", "delay that the hop adds to the FCT"},

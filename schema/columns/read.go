@@ -66,8 +66,7 @@ func Append[T any](rows []T, rec arrow.Record) []T {
 	return AppendParts(rows, rec, [][2]int{{0, int(rec.NumRows())}})
 }
 
-// AppendParts appends some rows of a batch: for each part, the rows from its first number to before its
-// second.
+// AppendParts appends some rows of a batch: each part is a half-open range of rows.
 func AppendParts[T any](rows []T, rec arrow.Record, parts [][2]int) []T {
 	if len(parts) == 0 {
 		return rows

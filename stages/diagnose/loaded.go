@@ -55,7 +55,7 @@ func crossTwice(n *topology.Network, loads *route.Loads, flows int64, files int,
 	return twice, nil
 }
 
-// rowsPerOpening is the number of rows that are read in about the time that it takes to find rows in a file.
+// Opening a file takes about as long as reading rowsPerOpening rows. This is an estimate.
 const rowsPerOpening = 10_000
 
 // loadedRanges returns ranges of links that include all loaded ones. A range continues across links that are

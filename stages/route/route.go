@@ -276,7 +276,8 @@ func (c *chunk) writeHops(ctx context.Context, firstRow int64, hops schema.Sink)
 	return nil
 }
 
-// writePaths writes what each flow that has a path meets there alone.
+// writePaths writes the ideal FCT, the window delay and the round trip of each flow that has a path, as if it
+// were alone in the network.
 func (c *chunk) writePaths(ctx context.Context, firstRow int64, paths schema.Sink) error {
 	for from := 0; from < len(c.flows); from += tables.SmallBatch {
 		if err := ctx.Err(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"parsimon/stages/topology"
 )
 
-// Step returns the step that chooses the path of each flow, lists its hops, and computes what the flow meets
-// there alone.
+// Step returns the step that chooses the path of each flow, lists its hops, and computes its ideal FCT,
+// window delay and round trip, as if it were alone in the network.
 func Step(m *step.Model, flows *step.Step) *step.Step {
 	chunks := flows.Output(schema.Flows)
 	return &step.Step{
