@@ -393,8 +393,8 @@ func (in *ingestion) sameSetting(old *State) error {
 		settingDifference(old.Setting, in.state.Setting))
 }
 
-// number returns the number of a source: its earlier one if its records are read again, else the one that it
-// was assigned or, if that is 0, a new one.
+// number returns the number of a source. A source whose records are read again keeps its earlier one. Others
+// have the assigned number or, if it is 0, a new one.
 func (in *ingestion) number(digest string, assigned int32) int32 {
 	n, isAgain := in.again[digest]
 	switch {

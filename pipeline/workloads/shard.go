@@ -284,12 +284,13 @@ func (s *State) numbersOf(files []string) map[string]int32 {
 	for _, source := range s.Sources {
 		sizes[source.File] = source.FileBytes
 	}
+	next := s.next()
 	numbers := map[string]int32{}
 	for _, f := range files {
 		info, err := os.Stat(f)
 		size, isKnown := sizes[f]
 		if !isKnown || err != nil || info.Size() != size {
-			numbers[f] = s.next() + int32(len(numbers))
+			numbers[f] = next + int32(len(numbers))
 		}
 	}
 	return numbers

@@ -92,6 +92,48 @@ func TestRowsInMemory(t *testing.T) {
 	}
 }
 
+// Of rows with equal keys, too, no more are in memory than the limit, whether or not there is a second key.
+// Otherwise, the memory of an ingest would grow with the number of flows that start at the same time.
+func TestRowsWithEqualKeysLeaveMemory(t *testing.T) {
+	const n = 20_000
+	ranged := byBoth.Within(0, 1<<20)
+	ranged.Second = func(p *pair) uint64 { return uint64(p.value) }
+	for name, order := range map[string]Order[pair]{"one part": byBoth, "parts": ranged} {
+		s := New(&Memory{}, t.TempDir(), 1, order) // 1024 rows in memory
+		for i := range n {
+			if err := s.Add(pair{7, int32(n - 1 - i)}); err != nil {
+				t.Fatal(err)
+			}
+			held := heldRows(s)
+			if held > s.limit {
+				t.Fatalf("%s: %d rows are in memory, of which %d fit", name, held, s.limit)
+			}
+		}
+		at := int32(0)
+		err := s.Drain(t.Context(), func(p *pair) error {
+			held := heldRows(s)
+			if *p != (pair{7, at}) || held > s.limit {
+				t.Fatalf("%s: row %d is %v, and %d rows are in memory", name, at, *p, held)
+			}
+			at++
+			return nil
+		})
+		if err := errors.Join(err, s.Close()); err != nil || at != n {
+			t.Errorf("%s: %d rows of %d, %v", name, at, n, err)
+		}
+	}
+}
+
+// heldRows counts the rows in the blocks of a sorter.
+func heldRows(s *Sorter[pair]) (held int) {
+	for i := range s.parts {
+		for _, block := range s.parts[i].blocks {
+			held += len(block)
+		}
+	}
+	return held
+}
+
 type (
 	eight struct{ A, B, C, D, E, F, G, H int64 }
 	many  struct{ A, B, C, D, E, F, G, H eight }
