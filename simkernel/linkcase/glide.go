@@ -7,23 +7,26 @@ import "parsimon/simkernel"
 // flow's packets are then known in advance. Of their ACKs, only those that end a window are read, for the
 // state of the sender. Flows glide in cases without blocks. Most packets there belong to such flows.
 //
-// A glider is all that glide needs of the flow of a source. It is used while the source glides.
+// A glider has the state of a source's flow that glide uses. It is valid while the source glides.
 type glider struct {
-	turnPS  int64  // a packet that arrives from here on needs turn; 0 if the source does not glide
-	lastPS  int64  // packets that arrive from here on do not glide: only the flow's last two, or a later join
+	// Packets that arrive at or after this time are prepared by turn. It is 0 if the source does not glide.
+	turnPS int64
+	// Packets that arrive at or after this time do not glide: they are the flow's last two, or one may leave
+	// the target after the horizon.
+	lastPS  int64
 	step    int64  // from the key of a packet to that of the next one
 	ackPS   int64  // flow.ackPS
 	reachPS int64  // flow.reachPS
-	slackPS int64  // the window stays open after a wait of at most this
+	slackPS int64  // longest wait that leaves the window open
 	base    uint32 // flow.base
 	mask    uint32 // flow.mask
 	head    uint32 // number of the next packet. flow.head and more are updated by catchUp.
 	ends    uint32 // number of the last packet sent whose ACK ends a window
 }
 
-// glide is runQueue for packets of gliding flows. It returns before the first packet of a source that does
-// not glide, or no longer does because the packet waits too long. It also returns, with deep set, after a
-// packet that found a deep queue. now is then its time.
+// glide passes packets of gliding flows through the target, in the order of their arrivals. It returns before
+// the first packet of a source that does not glide, or no longer does because the packet waits too long. It
+// also returns, with deep set, after a packet that found a deep queue. now is then its time.
 func (k *Kernel) glide() (now int64, deep bool) {
 	p := &k.picker
 	t := &k.target
@@ -173,7 +176,9 @@ func (k *Kernel) turn(s *source, key int64) int64 {
 	return p.keys[p.front]
 }
 
-// alone is train for a gliding flow, whose earlier packets need not be examined.
+// alone passes whole round trips of a gliding flow in one step, if no packet of another source arrives before
+// they end. key is that of the flow's planned packet. alone returns the key of the packet after them. Unlike
+// train, it need not examine earlier packets.
 func (k *Kernel) alone(s *source, f *flow, key int64) int64 {
 	p := &k.picker
 	t := &k.target
@@ -202,9 +207,10 @@ func (k *Kernel) readEnd(s *source, f *flow) {
 	}
 }
 
-// coast is glide while all sources glide, no queue can be deep and no wait too long. Nobody would read the
-// ACKs and the log entries of the packets that it passes, so it does not write them: before a flow stops
-// gliding, glide passes as many packets of it as its window has. key is that of the first packet.
+// coast passes packets while all sources glide, none of the packets can find a deep queue (target.deep), and
+// none can wait too long to glide. It does not write their ACKs and log entries. These ACKs and log entries
+// are never read: before a flow stops gliding, glide passes as many packets of it as its window has. key is
+// that of the first packet.
 func (k *Kernel) coast(key int64) {
 	p := &k.picker
 	t := &k.target
@@ -247,7 +253,7 @@ func (k *Kernel) coast(key int64) {
 
 // coastsUntil returns the time at which coast, from now on, must end, or 0 if it must not begin. If each of n
 // sources has one packet in n packet times at most, an idle target becomes idle again within n packet times.
-// Until then, at most n - 1 packets wait, so that a maximum of as many is not exceeded.
+// Until then, at most n - 1 packets wait, so a maximum of n - 1 packets or more is not exceeded.
 func (k *Kernel) coastsUntil(now int64) int64 {
 	p := &k.picker
 	t := &k.target
@@ -296,7 +302,7 @@ func (k *Kernel) land(s *source) {
 	s.glides = false
 	s.turned = false
 	s.glider.turnPS = 0
-	// The ACK of the packet a window before has been received, and so have all before it.
+	// The ACK of the packet a window before has been received, as have all earlier ones.
 	tail := f.head - uint32(f.windowPackets) + 1
 	if f.endsWindow == 0 && int32(tail-s.glider.ends) > 0 {
 		tail = s.glider.ends

@@ -12,7 +12,7 @@ import (
 // links that are about as fast as a few of the sources.
 func glidingFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	p := simkernel.DefaultParams()
-	p.SetWindow(kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 11_500))
+	p.SetWindow(kerneltest.Pick[int64](rng, 18_000, 18_000, 18_000, 30_000, 11_500, 60_000, 100_000))
 	c := &Case{Behind: true}
 	c.TargetBps = kerneltest.Pick[int64](rng, 9_900_000_000, 10_000_000_000, 20_000_000_000, 40_000_000_000)
 	c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 120_000, 3144)
@@ -35,7 +35,26 @@ func glidingFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 		c.PathDelayNS = append(c.PathDelayNS, c.SourceDelayNS[s]+beyond)
 		start += rng.Int64N(gapNS)
 	}
+	if rng.IntN(4) == 0 {
+		fitWindows(rng, &p, c)
+	}
 	return p, c
+}
+
+// fitWindows fits the windows of a case to paths that have a slower link than the source's. Without delay and
+// with a fast target, the time between packets is then longer than a round trip.
+func fitWindows(rng *rand.Rand, p *simkernel.Params, c *Case) {
+	p.SetWindow(simkernel.AutoWindow)
+	c.TargetBps = 40_000_000_000
+	c.MarkBytes = 0
+	clear(c.SourceDelayNS)
+	for i, s := range c.Source {
+		c.PathDelayNS[i] = rng.Int64N(50)
+		c.SlowestBps = append(c.SlowestBps, c.SourceBps[s]/kerneltest.Pick[int64](rng, 1, 2, 4, 10))
+		send := 1 + rng.Int64N(2000)
+		c.RoundTripNS = append(c.RoundTripNS, 2*c.PathDelayNS[i]+send)
+		c.SendNS = append(c.SendNS, send)
+	}
 }
 
 func TestKernelAgreesWithTwinOnGlidingFlows(t *testing.T) {

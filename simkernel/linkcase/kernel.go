@@ -324,7 +324,7 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 func (k *Kernel) decideMarks(now int64) {
 	marked := k.target.marked
 	k.target.decideMarks(k.acks, k.r.Observed, now)
-	if k.target.marked > marked {
+	if k.target.marked > marked && !k.picker.many { // a source does not glide if there are many
 		k.landAll()
 	}
 	k.target.noteCrowded(k.r, k.target.queueBytes(), now)

@@ -81,7 +81,7 @@ func (p *picker) push(key int64) int64 {
 	return keys[p.front]
 }
 
-// swap is push for a key that becomes the second one.
+// swap replaces the smallest key by one that becomes the second one, and returns the new smallest key.
 func (p *picker) swap(key int64) int64 {
 	next := p.keys[p.front+1]
 	p.keys[p.front] = next
@@ -204,7 +204,7 @@ type source struct {
 	served  int32 // row of the flow served last
 	known   bool  // the source's key is the arrival of the planned packet, not only a lower bound
 	plain   bool  // cruise can process the planned packet
-	glides  bool  // glide can
+	glides  bool  // glide can process the planned packet
 	turned  bool  // turn has prepared the planned packet
 
 	glider

@@ -255,8 +255,8 @@ func (x *contention) features(flows []featureFlow) []float32 {
 	return out
 }
 
-// fromNth returns the values from index n on of those that a sort of the values would return, in an order of
-// which only the first value is that of the sort. It reorders the values (Hoare, Algorithm 65: Find).
+// fromNth returns the values that have index n or higher in sorted order. The first one is the smallest; the
+// others are unordered. fromNth reorders the values (Hoare, Algorithm 65: Find).
 func fromNth(values []float64, n int) []float64 {
 	var pivots rng.Stream
 	lo := 0
@@ -290,7 +290,7 @@ func fromNth(values []float64, n int) []float64 {
 	return values[n:]
 }
 
-// within reports whether the distance of two links is below 1, if limit is that of distance. It compares no
+// within reports whether the distance of two links is below 1. limit is log(1 + Error). within compares no
 // more values than necessary.
 func (a *LinkFeatures) within(limit float64, b *LinkFeatures) bool {
 	if a.Class != b.Class {

@@ -85,8 +85,8 @@ func (s *Simulator) readInput(lo, hi int32, hops schema.Batches, want func(int32
 	return nil
 }
 
-// addRuns adds the runs of wanted links of a batch, which has rows of these links. It returns the parts of
-// the batch that have them.
+// addRuns adds the runs of wanted links of a batch. links has the link of each row of the batch. addRuns
+// returns the parts of the batch that have these runs.
 func (in *caseInput) addRuns(links []int32, wanted func(int32) bool) (parts [][2]int) {
 	first := len(in.rows)
 	for from := 0; from < len(links); {
