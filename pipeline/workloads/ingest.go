@@ -114,7 +114,7 @@ func Ingest(ctx context.Context, t Trace, o Settings) (_ *Report, err error) {
 		return nil, err
 	}
 	defer in.session.Close()
-	before, fresh, err := in.open(files, given)
+	before, fresh, err := in.open(given)
 	if err != nil {
 		return nil, err
 	}
@@ -315,9 +315,8 @@ func absolute(path string) string {
 }
 
 // open reads the current content of the workload and finds the new sources. If records are damaged and their
-// source is given, the source is read again. Otherwise open returns an error. files are those of the trace,
-// also if they cannot be read.
-func (in *ingestion) open(files []string, given []Source) (before *State, fresh []Source, err error) {
+// source is given, the source is read again. Otherwise open returns an error.
+func (in *ingestion) open(given []Source) (before *State, fresh []Source, err error) {
 	if in.earlier, err = in.session.StateFiles(in.recordsPath()); err != nil {
 		return nil, nil, err
 	}
@@ -328,8 +327,7 @@ func (in *ingestion) open(files []string, given []Source) (before *State, fresh 
 	}
 	in.known = map[string]bool{}
 	in.again = map[string]int32{}
-	numbers := old.numbersOf(files)
-	in.next = old.next() + int32(len(numbers))
+	in.next = 1
 	if found {
 		before = old
 		if err := in.adoptState(old, given); err != nil {
@@ -345,7 +343,7 @@ func (in *ingestion) open(files []string, given []Source) (before *State, fresh 
 		}
 		if !s.isObject() {
 			in.known[s.Digest] = true
-			s.N = in.number(s.Digest, numbers[s.File])
+			s.N = in.number(s.Digest)
 		}
 		fresh = append(fresh, s)
 	}
@@ -369,6 +367,7 @@ func (in *ingestion) adoptState(old *State, given []Source) error {
 		if err := in.sameMapping(s, isGiven); err != nil {
 			return err
 		}
+		in.next = max(in.next, s.N+1)
 		damage := in.damage(s.Files)
 		switch {
 		case damage == nil:
@@ -393,18 +392,14 @@ func (in *ingestion) sameSetting(old *State) error {
 		settingDifference(old.Setting, in.state.Setting))
 }
 
-// number returns the number of a source. A source whose records are read again keeps its earlier one. Others
-// have the assigned number or, if it is 0, a new one.
-func (in *ingestion) number(digest string, assigned int32) int32 {
+// number returns the number of a source: a new one, or its earlier one if its records are read again.
+func (in *ingestion) number(digest string) int32 {
 	n, isAgain := in.again[digest]
-	switch {
-	case isAgain:
-		return n
-	case assigned > 0:
-		return assigned
+	if !isAgain {
+		n = in.next
+		in.next++
 	}
-	in.next++
-	return in.next - 1
+	return n
 }
 
 // digestAll completes files, side by side, by their digests and sizes. With SkipDamaged, it skips files that

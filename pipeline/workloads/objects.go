@@ -228,7 +228,7 @@ func (in *ingestion) addCopy(ctx context.Context, ingester *ingest.Ingester, o *
 		in.recognize(o)
 		return false, nil
 	}
-	o.N = in.number(o.Digest, 0)
+	o.N = in.number(o.Digest)
 	if err := in.addFile(ctx, ingester, o); err != nil {
 		return false, err
 	}

@@ -245,7 +245,11 @@ func (in *ingestion) readShard(ctx context.Context, files []string) (err error) 
 	return err
 }
 
-// mine returns the files of the shard, with the numbers that an ingest of all files gives them.
+// mine returns the files of the shard, with the numbers that an ingest of all files gives them. Sources of
+// the workload are recognized by name and size: for their digests, each shard would have to read all files.
+// The ingest gives no number to a file whose content it already has, or that it cannot read. All files after
+// such a file therefore have other numbers here, and the ingest reads them again. With gaps instead, the
+// numbers of such ingests would change in the tables.
 func (in *ingestion) mine(files []string) (mine []Source, err error) {
 	old, _, err := Read(in.session.Lake, in.state.ID)
 	if err != nil {
@@ -256,42 +260,23 @@ func (in *ingestion) mine(files []string) (mine []Source, err error) {
 			return nil, err
 		}
 	}
-	numbers := old.numbersOf(files)
-	for _, f := range files {
-		n, isNew := numbers[f]
-		if isNew && int(n-old.next())%in.Shard.Count == in.Shard.Index {
-			mine = append(mine, Source{File: f, N: n})
-		}
-	}
-	return mine, nil
-}
-
-// next returns the number of the first new source.
-func (s *State) next() int32 {
-	next := int32(1)
-	for _, source := range s.Sources {
-		next = max(next, source.N+1)
-	}
-	return next
-}
-
-// numbersOf returns the numbers of new files, in their order. Sources of the workload are recognized by name
-// and size: for their digests, each shard would have to read all files. A file that turns out to have the
-// content of a source, or to be unreadable, leaves its number unused. The numbers of the files after it do
-// not depend on that, so that an ingest can take what shards have read.
-func (s *State) numbersOf(files []string) map[string]int32 {
 	sizes := map[string]int64{}
-	for _, source := range s.Sources {
-		sizes[source.File] = source.FileBytes
+	next := int32(1)
+	for _, s := range old.Sources {
+		sizes[s.File] = s.FileBytes
+		next = max(next, s.N+1)
 	}
-	next := s.next()
-	numbers := map[string]int32{}
+	fresh := 0
 	for _, f := range files {
 		info, err := os.Stat(f)
 		size, isKnown := sizes[f]
-		if !isKnown || err != nil || info.Size() != size {
-			numbers[f] = next + int32(len(numbers))
+		if isKnown && err == nil && info.Size() == size {
+			continue
 		}
+		if fresh%in.Shard.Count == in.Shard.Index {
+			mine = append(mine, Source{File: f, N: next + int32(fresh)})
+		}
+		fresh++
 	}
-	return numbers
+	return mine, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -111,27 +110,6 @@ func TestShards(t *testing.T) {
 			return
 		}
 	}
-}
-
-// A file that has the content of another one, or that cannot be read, does not change the numbers of the
-// files after it. Otherwise, an ingest would read these files again after shards have read them.
-func TestShardsOfCopies(t *testing.T) {
-	d, tr := shardTrace(t, "vpc")
-	text, err := os.ReadFile(tr.Sources[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.write(t, "day1.log", string(text))
-	d.write(t, "day3.log", "")
-	tr.SkipDamaged = true
-	r, want := d.content(t, tr, "whole")
-	if r.NewFiles != 3 || len(r.Skipped) != 1 {
-		t.Fatalf("%+v", r)
-	}
-	for shard := range 2 {
-		d.shard(t, tr, "lake", shard, 2)
-	}
-	d.expect(t, tr, want, 3)
 }
 
 // onlyListed checks that a lake has the data files of the workload's manifest, and no record of a read file.
