@@ -6,7 +6,7 @@ import "parsimon/stages/step"
 // bytes on disk.
 const (
 	packetHopNS = 18
-	hopNS       = 1_200 // a link of the path of a flow, in all steps
+	hopNS       = 860   // a link of the path of a flow, in all steps
 	crowdedNS   = 1_100 // the same for each doubling of the flows at a host
 	// For each flow and link of its path: 95,950 hops of scenario small take 0.92 MB, most of it for delays.
 	flowHopBytes = 10
