@@ -81,7 +81,9 @@ func (p *picker) push(key int64) int64 {
 	return keys[p.front]
 }
 
-// swap replaces the smallest key by one that becomes the second one, and returns the new smallest key.
+// swap replaces the smallest key by one that becomes the second one, and returns the new smallest key. glide
+// and coast each choose between it and push: as one method, which is not inlined, the choice made stage
+// simulate take 1.1 to 1.2 times as long.
 func (p *picker) swap(key int64) int64 {
 	next := p.keys[p.front+1]
 	p.keys[p.front] = next
