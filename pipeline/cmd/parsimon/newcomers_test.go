@@ -127,7 +127,7 @@ func TestNewcomers(t *testing.T) {
 		failure{exitFailed, "the lake holds a scenario of that name", []string{"run", "day", "--lake", "lake"}})
 	contains(t, must(t, "what-if", "day", "--lake", "lake", "--bandwidth", "h1:s1=1G"),
 		"senders also wait because of congestion at later links")
-	contains(t, must(t, "query", "slowest_flows", "--lake", "lake", "--param", "scenario=day"),
+	contains(t, must(t, "query", "tail_by_tier", "--lake", "lake", "--param", "scenario=day"),
 		"senders also wait here")
 	mustFail(t, failure{exitFailed, "labels are not kept",
 		[]string{"what-if", "day", "--lake", "lake", "--fail", "NB-17"}},
