@@ -67,11 +67,11 @@ func Flows(ctx context.Context, m *step.Model, in Chunk, out Sink) (Stats, error
 	c.model = m
 	c.simulated = out.Hops != nil
 	c.stats = Stats{}
-	err := columns.Each(in.Flows, func(f *Flow) error {
-		if len(c.flows)%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+	err := columns.EachRows(in.Flows, routedRows, func(flows []Flow) error {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		return c.add(f)
+		return c.addAll(flows)
 	})
 	if err == nil && out.Hops != nil {
 		c.sortByLink()
@@ -108,10 +108,13 @@ type chunk struct {
 	byLink []chunkHop // by link and flow
 	places places
 
-	path  []int32 // of the current flow
-	out   []hopRow
-	paths []tables.FlowPath
+	queries [routedRows]topology.PathQuery
+	out     []hopRow
+	paths   []tables.FlowPath
 }
+
+// routedRows is the number of flows that are routed at a time.
+const routedRows = 256
 
 type chunkFlow struct {
 	id        int64 `col:"flow_id"`
@@ -157,14 +160,38 @@ func sendAndAckNS(p *simkernel.Params, n *topology.Network, l topology.Link) int
 		p.SendNS(p.AckBytes, n.Links[topology.Reverse(l.ID)].BandwidthBps)
 }
 
-// add adds a flow with its path.
-func (c *chunk) add(of *Flow) error {
-	p := &c.model.Params
-	if ComputeStep(of.Src, of.Dst, of.SizeBytes) {
-		c.flows = append(c.flows, chunkFlow{})
-		c.pathOf = append(c.pathOf, -1)
-		return nil
+// addAll adds at most routedRows flows with their paths.
+func (c *chunk) addAll(flows []Flow) error {
+	queries := c.queries[:0]
+	for i := range flows {
+		f := &flows[i]
+		if !ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+			queries = queries[:len(queries)+1]
+			q := &queries[len(queries)-1]
+			q.FlowID = f.Connection
+			q.Src = f.Src
+			q.Dst = f.Dst
+		}
 	}
+	c.model.Router.Paths(queries)
+	for i := range flows {
+		f := &flows[i]
+		if ComputeStep(f.Src, f.Dst, f.SizeBytes) {
+			c.flows = append(c.flows, chunkFlow{})
+			c.pathOf = append(c.pathOf, -1)
+			continue
+		}
+		if err := c.add(f, queries[0].Path, queries[0].Err); err != nil {
+			return err
+		}
+		queries = queries[1:]
+	}
+	return nil
+}
+
+// add adds a flow with its path, or with the error that says why it has none.
+func (c *chunk) add(of *Flow, path []int32, err error) error {
+	p := &c.model.Params
 	if of.SizeBytes < 1 {
 		return fmt.Errorf("flow %d: size of %d bytes, must be at least 1", of.ID, of.SizeBytes)
 	}
@@ -173,8 +200,6 @@ func (c *chunk) add(of *Flow) error {
 		return fmt.Errorf("flow %d: %d bytes are %d packets, and a simulation takes at most 2^28 (%d bytes) of "+
 			"one flow: leave it out, or divide it", of.ID, of.SizeBytes, packets, simkernel.MaxPackets*p.PayloadBytes)
 	}
-	path, err := c.model.Router.Path(of.Connection, of.Src, of.Dst, c.path[:0])
-	c.path = path
 	if err != nil {
 		if c.model.Unreachable == step.RefuseUnreachable || !IsUnreachable(err) {
 			return err

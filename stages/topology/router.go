@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"parsimon/schema/names"
@@ -74,47 +75,152 @@ func (e *UnreachableError) Error() string { return e.text }
 // enough capacity. If there is an error, path is returned unchanged. The error is an *UnreachableError if no
 // path joins src and dst. It is another error if they are not two different hosts.
 func (r *Router) Path(flowID int64, src, dst int32, path []int32) ([]int32, error) {
+	w := walk{path: path}
+	r.start(&w, flowID, src, dst)
+	for w.row != nil {
+		r.advance(&w, w.row[w.at])
+	}
+	if w.end != arrived {
+		return path, r.pathError(&w, flowID, src, dst)
+	}
+	return w.path, nil
+}
+
+// A PathQuery is a flow whose path Paths finds.
+type PathQuery struct {
+	FlowID   int64
+	Src, Dst int32
+	Path     []int32 // the result; Paths uses its memory
+	Err      error   // as returned by Path
+	walk     walk
+}
+
+// Paths finds the paths of several flows, as Path does. All of them advance by one link at a time. The
+// processor then fetches parts of the tables, which exceed its second-level cache, for many flows at once.
+func (r *Router) Paths(flows []PathQuery) {
+	for i := range flows {
+		q := &flows[i]
+		q.walk = walk{path: q.Path[:0]}
+		r.start(&q.walk, q.FlowID, q.Src, q.Dst)
+	}
+	for left := true; left; {
+		left = false
+		for i := range flows {
+			w := &flows[i].walk
+			if w.row != nil {
+				w.set = w.row[w.at]
+			}
+		}
+		for i := range flows {
+			w := &flows[i].walk
+			if w.row != nil {
+				r.advance(w, w.set)
+				left = true
+			}
+		}
+	}
+	for i := range flows {
+		q := &flows[i]
+		q.Err = nil
+		q.Path = q.walk.path
+		if q.walk.end != arrived {
+			q.Path = q.Path[:0]
+			q.Err = r.pathError(&q.walk, q.FlowID, q.Src, q.Dst)
+		}
+	}
+}
+
+// A walk is a path up to a switch.
+type walk struct {
+	flow uint64 // hash of the flow
+	to   *routeHost
+	path []int32
+	row  []int32 // part of Router.next for the destination; nil at the end of the walk
+	at   int32   // number of the switch, or setNone at the source
+	set  int32   // row[at] (Paths)
+	end  walkEnd
+}
+
+// A walkEnd says how a walk ended.
+type walkEnd int8
+
+const (
+	arrived walkEnd = iota
+	noHosts         // the source or the destination is not a host, or both are the same
+	noPath
+)
+
+// start begins a walk at its source.
+func (r *Router) start(w *walk, flowID int64, src, dst int32) {
 	i := r.Net.place(src)
 	j := r.Net.place(dst)
 	if i < 0 || j < 0 || src == dst || r.hosts[i].attachment < 0 || r.hosts[j].attachment < 0 {
-		return path, r.endpointError(flowID, src, dst)
+		w.end = noHosts
+		return
 	}
 	from := &r.hosts[i]
-	to := &r.hosts[j]
-	flow := rng.Hash(r.key, uint64(flowID))
+	w.to = &r.hosts[j]
+	w.flow = rng.Hash(r.key, uint64(flowID))
 	if r.Hash.Addresses {
-		flow = rng.Hash(r.key, uint64(uint32(src))<<32|uint64(uint32(dst)))
+		w.flow = rng.Hash(r.key, uint64(uint32(src))<<32|uint64(uint32(dst)))
 	}
-	base := int(to.attachment) * r.switches
-	var link int32
-	if from.only >= 0 {
-		link = from.only
-	} else if link = r.firstLink(flow, from, base, dst); link < 0 {
-		return path, r.unreachable(flowID, src, dst, setNone)
+	base := int(w.to.attachment) * r.switches
+	link := from.only
+	if link < 0 {
+		link = r.firstLink(w.flow, from, base, dst)
 	}
-	start := len(path)
-	path = append(path, link)
-	for r.switchOf[link] >= 0 {
-		at := r.switchOf[link]
-		set := r.next[base+int(at)]
-		if set == setArrive {
-			if to.only >= 0 {
-				return append(path, Reverse(to.only)), nil
-			}
-			for k := to.from; k < to.to; k += r.sizeOf(k) {
-				if r.switchOf[r.setLink[k]] == at {
-					return append(path, Reverse(r.member(flow, k))), nil
-				}
-			}
-			panic("topology: a switch of the destination's attachment has no link to it")
+	if link < 0 {
+		w.at = setNone
+		w.end = noPath
+		return
+	}
+	w.row = r.next[base : base+r.switches]
+	r.follow(w, link)
+}
+
+// follow appends a link to a walk. A cable between two hosts ends it.
+func (r *Router) follow(w *walk, link int32) {
+	w.path = append(w.path, link)
+	w.at = r.switchOf[link]
+	if w.at < 0 {
+		w.row = nil
+	}
+}
+
+// advance follows a link of a set, which is that of the switch where the walk is.
+func (r *Router) advance(w *walk, set int32) {
+	switch {
+	case set >= 0:
+		r.follow(w, r.choose(w.flow, r.setAt[set], r.setAt[set+1]))
+	case set == setArrive:
+		w.path = append(w.path, r.lastLink(w))
+		w.row = nil
+	default:
+		w.end = noPath
+		w.row = nil
+	}
+}
+
+// lastLink returns the link of a walk from its switch to the destination.
+func (r *Router) lastLink(w *walk) int32 {
+	to := w.to
+	if to.only >= 0 {
+		return Reverse(to.only)
+	}
+	for k := to.from; k < to.to; k += r.sizeOf(k) {
+		if r.switchOf[r.setLink[k]] == w.at {
+			return Reverse(r.member(w.flow, k))
 		}
-		if set == setNone {
-			return path[:start], r.unreachable(flowID, src, dst, at)
-		}
-		link = r.choose(flow, r.setAt[set], r.setAt[set+1])
-		path = append(path, link)
 	}
-	return path, nil // a cable between two hosts
+	panic("topology: a switch of the destination's attachment has no link to it")
+}
+
+// pathError returns the error for a walk that did not arrive.
+func (r *Router) pathError(w *walk, flowID int64, src, dst int32) error {
+	if w.end == noHosts {
+		return r.endpointError(flowID, src, dst)
+	}
+	return r.unreachable(flowID, src, dst, w.at)
 }
 
 // Next returns the links of a switch that lead nearer to a host, and the number of their set, 0 to Sets() -
@@ -394,20 +500,27 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	if r.Hash.Polarized {
 		return r.chooseAlike(linkHash(flow, 0), lo, hi)
 	}
-	links := r.setLink[lo:hi]
-	best := 0
+	best := lo
 	most := uint64(0)
+	if r.weights != nil {
+		for k := lo; k < hi; k++ {
+			h := weigh(linkHash(flow, r.setSalt[k]), r.weights[k])
+			if h > most {
+				best = k
+				most = h
+			}
+		}
+		return r.setLink[best]
+	}
 	for i, salt := range r.setSalt[lo:hi] {
 		h := linkHash(flow, salt)
-		if r.weights != nil {
-			h = weigh(h, r.weights[int(lo)+i])
-		}
-		if h > most {
-			best = i
-			most = h
-		}
+		// A branch would be mispredicted for each link that exceeds those before it.
+		_, above := bits.Sub64(most, h, 0)
+		mask := -above
+		best ^= (best ^ (lo + int32(i))) & int32(mask)
+		most ^= (most ^ h) & mask
 	}
-	return links[best]
+	return r.setLink[best]
 }
 
 // chooseAlike chooses by a hash that is the same at all switches: by its value modulo the number of links.

@@ -139,6 +139,64 @@ func TestPathErrors(t *testing.T) {
 	}
 }
 
+// Paths has the result of Path for each flow, also for flows without a path, in memory of earlier flows.
+func TestPathsOfSeveralFlows(t *testing.T) {
+	some := make([]PathQuery, 300)
+	ends := map[string]int{}
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		n := randomNetwork(t, rng)
+		r := MustRouter(t, n, seed)
+		r.Hash = Hash{Addresses: seed%4 == 1, Polarized: seed%4 == 2}
+		flows := some[:1+rng.IntN(len(some))]
+		for i := range flows {
+			q := &flows[i]
+			q.FlowID = rng.Int64()
+			q.Src = int32(rng.IntN(len(n.Nodes)+2)) - 1
+			q.Dst = int32(rng.IntN(len(n.Nodes)+2)) - 1
+		}
+		r.Paths(flows)
+		for _, q := range flows {
+			want, err := r.Path(q.FlowID, q.Src, q.Dst, nil)
+			if !slices.Equal(q.Path, want) || fmt.Sprint(q.Err) != fmt.Sprint(err) {
+				t.Fatalf("seed %d, %d → %d: %v, %v, want %v, %v", seed, q.Src, q.Dst, q.Path, q.Err, want, err)
+			}
+			ends[fmt.Sprintf("%T", err)]++
+		}
+	}
+	if len(ends) != 3 {
+		t.Errorf("results by type of error: %v, want paths and both types", ends)
+	}
+}
+
+// A flow takes the link with the highest hash of a set, found by a comparison of each link. Otherwise, a
+// failed cable would also move flows that do not cross it.
+func TestHighestHash(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 10))
+		r := &Router{setLink: []int32{-1, -1}, setSalt: []uint64{0, 0}}
+		links := 2 + rng.IntN(40)
+		for l := range links {
+			r.setLink = append(r.setLink, int32(100+l))
+			r.setSalt = append(r.setSalt, rng.Uint64())
+		}
+		r.setSalt[len(r.setSalt)-1] = r.setSalt[2] // a tie
+		for range 500 {
+			flow := rng.Uint64()
+			want := 2
+			for k := range r.setLink[3:] {
+				if linkHash(flow, r.setSalt[3+k]) > linkHash(flow, r.setSalt[want]) {
+					want = 3 + k
+				}
+			}
+			got := r.choose(flow, 2, int32(2+links))
+			if got != r.setLink[want] {
+				t.Fatalf("%d links: link %d, want %d", links, got, r.setLink[want])
+			}
+		}
+	}
+}
+
 // Failing a cable moves the flows that crossed it and no others. Restoring the cable restores their paths.
 func TestFailureMovesOnlyItsFlows(t *testing.T) {
 	check := func(n *Network, rng *rand.Rand, flows int) (moved int) {
@@ -412,17 +470,30 @@ func BenchmarkPath(b *testing.B) {
 		name string
 		spec ClosSpec
 	}{{"small 4:1", SmallClos(4)}, {"large 2:1", LargeClos(2)}} {
+		n := MustClos(b, c.spec)
+		r := MustRouter(b, n, 1)
+		hosts := len(n.Hosts())
+		half := hosts / 2
 		b.Run(c.name, func(b *testing.B) {
-			n := MustClos(b, c.spec)
-			r := MustRouter(b, n, 1)
-			hosts := len(n.Hosts())
-			half := hosts / 2
 			buf := make([]int32, 0, 8)
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
 				buf, _ = r.Path(int64(i), int32(i*7919%half), int32(half+i*104729%half), buf[:0])
 				i++
+			}
+		})
+		b.Run(c.name+" side by side", func(b *testing.B) {
+			flows := make([]PathQuery, 256)
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += len(flows) {
+				for k := range flows {
+					q := &flows[k]
+					q.FlowID = int64(i + k)
+					q.Src = int32((i + k) * 7919 % half)
+					q.Dst = int32(half + (i+k)*104729%half)
+				}
+				r.Paths(flows)
 			}
 		})
 	}
