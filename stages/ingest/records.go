@@ -201,6 +201,7 @@ const repeatsNoted = 0.001
 func (in *Ingester) noteRepeats(ctx context.Context, w fileWork, recordsFile string) error {
 	var again, all int64
 	var bytes, allBytes float64
+	about := ""
 	if recordsFile != "" {
 		query := step("repeats", values{"records": duckdb.ScanParquet(recordsFile)})
 		if err := in.query(ctx, query, &again, &bytes, &all, &allBytes); err != nil {
@@ -208,20 +209,20 @@ func (in *Ingester) noteRepeats(ctx context.Context, w fileWork, recordsFile str
 		}
 	}
 	if w.regular != nil {
-		moreRows, moreBytes, err := w.regular.repeats(ctx)
-		if err != nil {
-			return err
+		more := w.regular.repeats.count()
+		if more.isEstimate {
+			about = "about "
 		}
-		again += moreRows
-		bytes += moreBytes
+		again += more.rows
+		bytes += more.bytes
 		all += w.regular.n
 		allBytes += w.regular.bytes
 	}
 	many := float64(again) >= repeatsNoted*float64(all) || bytes >= repeatsNoted*allBytes
 	if again > 0 && many {
-		in.note("repeats", w.file, fmt.Sprintf(": %d of %d rows repeat another row of their file, %s of %s bytes: "+
-			"they count as separate records; if the exporter wrote them twice, ingest the file without them", again,
-			all, units.Human(bytes), units.Human(allBytes)))
+		in.note("repeats", w.file, fmt.Sprintf(": %s%d of %d rows repeat another row of their file, %s of %s "+
+			"bytes: they count as separate records; if the exporter wrote them twice, ingest the file without them",
+			about, again, all, units.Human(bytes), units.Human(allBytes)))
 	}
 	return nil
 }

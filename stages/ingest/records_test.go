@@ -158,9 +158,7 @@ func TestRemarksOfRegularFiles(t *testing.T) {
 			if n < 2*c.again {
 				hash /= 2
 			}
-			if err := r.hashes.Add(newRowHash(hash, c.bytes)); err != nil {
-				t.Fatal(err)
-			}
+			r.repeats.add(hash, c.bytes)
 		}
 		r.n = int64(c.all)
 		r.bytes = float64(c.allSize)

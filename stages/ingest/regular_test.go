@@ -503,9 +503,9 @@ func regularOf(t *testing.T, format string, o Options) (r *regularRows, records,
 	r = in.newRegularRows(m, 7, FileTables{records, rejects})
 	r.out.collected = nil
 	r.dir = o.TmpDir
-	r.start()
+	r.out.start()
 	t.Cleanup(func() {
-		err := errors.Join(r.finish(), r.hashes.Close(), r.rejects.close(), in.collector.Close())
+		err := errors.Join(r.out.finish(), r.rejects.close(), in.collector.Close())
 		if err != nil {
 			t.Error(err)
 		}

@@ -17,7 +17,6 @@ import (
 	"parsimon/schema/columns"
 	"parsimon/schema/names"
 	"parsimon/stages/ingest/connections"
-	"parsimon/stages/ingest/extsort"
 	"parsimon/stages/ingest/flatjson"
 )
 
@@ -57,19 +56,19 @@ func (in *Ingester) RegularFile(ctx context.Context, m *Mapping, file string, n 
 
 func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStats, err error) {
 	rows := w.regular
-	defer func() { err = errors.Join(err, rows.hashes.Close(), rows.rejects.close()) }()
+	defer func() { err = errors.Join(err, rows.rejects.close()) }()
 	if err := in.makeDir(&w); err != nil {
 		return stats, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(w.dir)) }()
 	rows.dir = w.dir
-	rows.start()
-	defer func() { err = cmp.Or(err, rows.finish()) }()
+	rows.out.start()
+	defer func() { err = cmp.Or(err, rows.out.finish()) }()
 	if w.src, err = in.stageText(ctx, w); err != nil {
 		return stats, err
 	}
 	rows.endDay()
-	if err := rows.finish(); err != nil {
+	if err := rows.out.finish(); err != nil {
 		return stats, err
 	}
 	if err := in.processWithin(ctx, w, &stats); err != nil {
@@ -84,15 +83,6 @@ func (in *Ingester) regularFile(ctx context.Context, w fileWork) (stats FileStat
 	stats.RejectsFile = ""
 	return stats, err
 }
-
-// start begins to write rows and to sort their hashes. The caller calls finish.
-func (r *regularRows) start() {
-	r.out.start()
-	r.hashed = connections.NewRowWriter(flushedRows, r.hashes.AddAll)
-}
-
-// finish waits until all rows are written and all hashes are in the sort.
-func (r *regularRows) finish() error { return cmp.Or(r.out.finish(), r.hashed.Finish()) }
 
 // processWithin judges the staged rows of a file. The records that are collected for the merge may take half
 // of the memory, so that DuckDB has the other half meanwhile.
@@ -124,8 +114,7 @@ type regularRows struct {
 	none    string // the text that stands for no value
 	times   timeParser
 	objects *flatjson.Reader // of JSON
-	hashes  *extsort.Sorter[rowHash]
-	hashed  *connections.RowWriter[rowHash] // to hashes
+	repeats repeatedRows
 	rejects regularRejects
 	// addresses are those of rows; nil: they may be several nodes, or too many are remembered.
 	addresses map[string]*regularAddress
@@ -168,27 +157,11 @@ type regularTimes struct {
 	quarters map[int64]int64
 }
 
-// A rowHash is the hash of a row's text, in two parts, with the bytes of its record. It takes 12 bytes.
-type rowHash struct {
-	high, low uint32
-	bytes     float32
-}
-
-func newRowHash(hash uint64, bytes int64) rowHash {
-	return rowHash{uint32(hash >> 32), uint32(hash), float32(bytes)}
-}
-
-var byHash = extsort.Order[rowHash]{
-	Key:     func(r *rowHash) uint64 { return uint64(r.high)<<32 | uint64(r.low) },
-	Compare: func(*rowHash, *rowHash) int { return 0 },
-	High:    math.MaxUint64,
-}
-
 func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regularRows {
 	r := &regularRows{
 		Ingester: in, m: m, format: regularFormats[m.Name], source: n,
 		addresses: map[string]*regularAddress{},
-		hashes:    extsort.New(&in.collector.Memory, in.o.TmpDir, in.o.MemoryBytes/8, byHash),
+		repeats:   repeatedRows{most: mostCompared},
 		out:       regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},
 	}
 	if m.Records && !in.o.NoMerge {
@@ -327,9 +300,7 @@ func (r *regularRows) add(line []byte, row int64) (taken bool, err error) {
 		return true, r.reject(line, row, reason)
 	}
 	r.label(record)
-	if err := r.note(record, line); err != nil {
-		return false, err
-	}
+	r.note(record, line)
 	return true, r.append(record, row)
 }
 
@@ -516,7 +487,7 @@ func (r *regularRows) label(v *regularRecord) {
 }
 
 // note adds a record to the sums.
-func (r *regularRows) note(v *regularRecord, line []byte) error {
+func (r *regularRows) note(v *regularRecord, line []byte) {
 	if r.n == 0 {
 		r.nearNS = v.start.ns
 	}
@@ -533,10 +504,9 @@ func (r *regularRows) note(v *regularRecord, line []byte) error {
 			r.single++
 		}
 	}
-	if !r.m.Records || v.rate > 1 || v.sampled {
-		return nil
+	if r.m.Records && v.rate == 1 && !v.sampled {
+		r.repeats.add(xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes)
 	}
-	return r.hashed.Add(newRowHash(xxh3.HashSeed(line, uint64(r.layoutN)), v.bytes))
 }
 
 // maxQuarters is the number of different distances between end and reception that are counted.
@@ -612,20 +582,4 @@ func (r *regularRows) mayBeStuck(rows, alike, firstSeenNS, lastSeenNS int64) boo
 	alike += slices.Max(r.starts[:])
 	isLong := max(r.lastSeenNS, lastSeenNS)-stuckNS > min(r.firstSeenNS, firstSeenNS)
 	return alike >= stuckRows && 2*alike > r.timed+rows && isLong
-}
-
-// repeats counts the regular rows that are duplicates, and their bytes.
-func (r *regularRows) repeats(ctx context.Context) (again int64, bytes float64, err error) {
-	var last rowHash
-	first := true
-	err = r.hashes.Drain(ctx, func(h *rowHash) error {
-		if !first && h.high == last.high && h.low == last.low {
-			again++
-			bytes += float64(h.bytes)
-		}
-		first = false
-		last = *h
-		return nil
-	})
-	return again, bytes, err
 }

@@ -48,7 +48,7 @@ func TestRecordsOfRegularRows(t *testing.T) {
 			t.Errorf("%s is not regular", row)
 		}
 	}
-	if err := r.finish(); err != nil {
+	if err := r.out.finish(); err != nil {
 		t.Fatal(err)
 	}
 	const row = "source=7 row=%d reverse=false flow_id=(null) src=%d dst=%d protocol=%s " +
@@ -70,8 +70,9 @@ func TestRecordsOfRegularRows(t *testing.T) {
 		r.nearNS != at+5000000 || r.firstNS != at+4000000 || r.lastNS != at+8000000 || r.rejects.n != 2 {
 		t.Errorf("sums %+v, %d rejects", r.regularSums, r.rejects.n)
 	}
-	if again, _, err := r.repeats(t.Context()); again != 0 || err != nil {
-		t.Errorf("%d sampled rows repeat others, %v", again, err)
+	again := r.repeats.count()
+	if again.rows != 0 {
+		t.Errorf("%d sampled rows repeat others", again.rows)
 	}
 }
 
@@ -81,12 +82,12 @@ func TestRepeatedRegularRows(t *testing.T) {
 	for i, bytes := range []int{100, 200, 100, 300, 100, 300} {
 		r.take(t, nfdumpRow, rowAt(1, fmt.Sprintf("0,1,1,2,17,1,%d", bytes)), int64(i+1))
 	}
-	if err := r.finish(); err != nil {
+	if err := r.out.finish(); err != nil {
 		t.Fatal(err)
 	}
-	again, bytes, err := r.repeats(t.Context())
-	if again != 3 || bytes != 500 || err != nil {
-		t.Errorf("%d rows, %g bytes, %v; want 3 rows, 500 bytes", again, bytes, err)
+	again := r.repeats.count()
+	if again != (repetition{rows: 3, bytes: 500}) {
+		t.Errorf("%+v; want 3 rows, 500 bytes", again)
 	}
 	flows, _, _ := regularOf(t, "csv", Options{})
 	for i := range 2 {
@@ -94,12 +95,12 @@ func TestRepeatedRegularRows(t *testing.T) {
 			t.Error("a flow is not regular")
 		}
 	}
-	if err := flows.finish(); err != nil {
+	if err := flows.out.finish(); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err = flows.repeats(t.Context())
-	if again != 0 || err != nil || flows.n != 2 {
-		t.Errorf("%d of %d flows repeat others, %v", again, flows.n, err)
+	again = flows.repeats.count()
+	if again.rows != 0 || flows.n != 2 {
+		t.Errorf("%d of %d flows repeat others", again.rows, flows.n)
 	}
 }
 
@@ -190,7 +191,7 @@ func TestLinesOfRegularRows(t *testing.T) {
 	add("300 1769850000 1769850001 2 3", true)
 	p.layout = 0
 	add("0 1 100 1769850000 1769850001", true)
-	if err := r.finish(); err != nil {
+	if err := r.out.finish(); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -210,9 +211,9 @@ func TestLinesOfRegularRows(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	again, _, err := r.repeats(t.Context())
-	if again != 2 || err != nil {
-		t.Errorf("%d rows repeat others, %v", again, err)
+	again := r.repeats.count()
+	if again.rows != 2 {
+		t.Errorf("%d rows repeat others", again.rows)
 	}
 	for i, line := range []string{`{"ip_src":"0","ip_dst":"1","bytes":9,"timestamp_start":"1769850000"}`,
 		`{"ip_src":"0","ip_dst":1.5}`, `[]`} {
@@ -385,7 +386,7 @@ func TestSamplesOfRegularRows(t *testing.T) {
 	if !r.take(t, "", row, 1) {
 		t.Fatal("a sampled packet is not regular")
 	}
-	if err := r.finish(); err != nil {
+	if err := r.out.finish(); err != nil {
 		t.Fatal(err)
 	}
 	if len(records.rows) != 1 || !strings.Contains(records.rows[0], " size_bytes=900 ") ||
