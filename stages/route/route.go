@@ -108,9 +108,10 @@ type chunk struct {
 	byLink []chunkHop // by link and flow
 	places places
 
-	queries [routedRows]topology.PathQuery
-	out     []hopRow
-	paths   []tables.FlowPath
+	queries   [routedRows]topology.PathQuery
+	out       []hopRow
+	paths     []tables.FlowPath
+	linkLoads []linkLoad
 }
 
 // routedRows is the number of flows that are routed at a time.
@@ -338,12 +339,12 @@ type linkLoad struct {
 var loadTable = columns.TableOf[linkLoad](schema.LinkLoads)
 
 func (c *chunk) writeLoads(number int32, loads schema.Sink) error {
-	var rows []linkLoad
+	c.linkLoads = c.linkLoads[:0]
 	for id := range c.loads {
 		l := &c.loads[id]
 		if l.Flows > 0 {
-			rows = append(rows, linkLoad{int32(id), number, *l})
+			c.linkLoads = append(c.linkLoads, linkLoad{int32(id), number, *l})
 		}
 	}
-	return loadTable.Write(loads, rows)
+	return loadTable.Write(loads, c.linkLoads)
 }
