@@ -53,8 +53,11 @@ func TestAttemptsAtOneCable(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	if runners[0].flows == nil && runners[1].flows == nil { // one of them may have estimated both cables
+		t.Error("both cables are estimated, but no runner has read the flows of the base")
+	}
 	again := cableRunner(t, base, plan, o)
-	if err := again.Do(ctx, 0); err != nil || again.flows != nil || runners[0].flows == nil {
+	if err := again.Do(ctx, 0); err != nil || again.flows != nil {
 		t.Errorf("a cable that is estimated already needs no flows of the base: %v", err)
 	}
 	if todo, err := runners[1].Todo(ctx); err != nil || len(todo) != 0 {
