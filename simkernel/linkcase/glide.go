@@ -11,8 +11,9 @@ import "parsimon/simkernel"
 type glider struct {
 	// Packets that arrive at or after this time are prepared by turn. It is 0 if the source does not glide.
 	turnPS int64
-	// Packets that arrive at or after this time do not glide: they are the flow's last two, or one may leave
-	// the target after the horizon.
+	// Packets that arrive at or after this time do not glide: they are the flow's last two, one may leave the
+	// target after the horizon, or simkernel.MaxPackets packets have glided. In the last case, the flow joins
+	// again.
 	lastPS  int64
 	step    int64  // from the key of a packet to that of the next one
 	ackPS   int64  // flow.ackPS
@@ -209,8 +210,8 @@ func (k *Kernel) readEnd(s *source, f *flow) {
 
 // coast passes packets while all sources glide, none of the packets can find a deep queue (target.deep), and
 // none can wait too long to glide. It does not write their ACKs and log entries. These ACKs and log entries
-// are never read: before a flow stops gliding, glide passes as many packets of it as its window has. key is
-// that of the first packet.
+// are never read: before a flow stops gliding, glide passes as many packets of it as its window has, and the
+// target becomes idle. key is that of the first packet.
 func (k *Kernel) coast(key int64) {
 	p := &k.picker
 	t := &k.target
@@ -221,11 +222,7 @@ func (k *Kernel) coast(key int64) {
 	servicePS := t.wire.PS(t.wireMax)
 	freePS := t.freePS
 	packets := int64(0)
-	for {
-		now := p.base + key>>(p.bits&63)
-		if now >= endPS && now >= freePS {
-			break
-		}
+	for now := p.base + key>>p.bits; now < endPS; now = p.base + key>>(p.bits&63) {
 		s := &k.sources[key&p.mask]
 		g := &s.glider
 		startPS := max(now, freePS)
@@ -272,7 +269,7 @@ func (k *Kernel) coastsUntil(now int64) int64 {
 			return 0
 		}
 		endPS = min(endPS, s.lastPS)
-		windowPS = max(windowPS, (f.windowPackets+1)*f.gapPS)
+		windowPS = max(windowPS, f.windowPackets*f.gapPS)
 	}
 	endPS -= windowPS
 	if endPS-now < windowPS {

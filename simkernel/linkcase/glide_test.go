@@ -2,6 +2,7 @@ package linkcase
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"parsimon/simkernel"
@@ -58,12 +59,82 @@ func fitWindows(rng *rand.Rand, p *simkernel.Params, c *Case) {
 }
 
 func TestKernelAgreesWithTwinOnGlidingFlows(t *testing.T) {
-	for _, seed := range kerneltest.Seeds(2000, 13) {
+	glided := 0
+	seeds := kerneltest.Seeds(2000, 13)
+	for _, seed := range seeds {
 		p, c := glidingFlows(rand.New(rand.NewPCG(seed, 15)))
 		k := mustKernel(t, p)
 		k.picker.leastBits = uint(seed % 2 * 28)
 		if _, err := agreeWithTwin(k, c); err != nil {
 			t.Fatalf("seed %d: %v\nparams %s\ncase %s", seed, err, kerneltest.Brief(p), kerneltest.Brief(c))
 		}
+		if slices.ContainsFunc(k.sources, func(s source) bool { return s.step > 0 }) { // join has set it
+			glided++
+		}
+	}
+	if glided < len(seeds)/3 {
+		t.Errorf("flows glide in %d of %d cases: the test tests little", glided, len(seeds))
+	}
+}
+
+// coastingFlows makes a case of a few flows that all glide. Each has a source of its own, and the target passes
+// one packet of each flow within the time between two packets of a flow. Later, a crowd of flows starts at
+// once. The windows are barely larger than a round trip, so packets behind the crowd wait too long to glide.
+func coastingFlows(rng *rand.Rand) (simkernel.Params, *Case) {
+	p := simkernel.DefaultParams()
+	sources := kerneltest.Pick(rng, 2, 2, 3, 4)
+	c := &Case{Behind: true, TargetBps: 40_000_000_000, MarkBytes: kerneltest.Pick[int64](rng, 30_000, 120_000)}
+	crowd := 1 + rng.IntN(20)
+	delayNS := 1000 + rng.Int64N(2000)
+	beyondNS := rng.Int64N(2000)
+	crowdNS := 20_000 + rng.Int64N(100_000)
+	packetNS := (p.PayloadBytes + p.HeaderBytes) * 8 / 10
+	roundTripNS := 2*(delayNS+beyondNS) + packetNS
+	p.SetWindow((roundTripNS/packetNS + kerneltest.Pick[int64](rng, 1, 2, 2, 4)) * p.PayloadBytes)
+	apartNS := kerneltest.Pick(rng, 1, 300, packetNS)
+	for i := range sources + crowd {
+		flow := struct{ delayNS, startNS, packets int64 }{delayNS, rng.Int64N(apartNS), 300}
+		if i >= sources {
+			flow.delayNS = rng.Int64N(500)
+			flow.startNS = crowdNS
+			flow.packets = 1 + rng.Int64N(30)
+		}
+		c.SourceBps = append(c.SourceBps, 10_000_000_000)
+		c.SourceDelayNS = append(c.SourceDelayNS, flow.delayNS)
+		source := i
+		if i >= sources && rng.IntN(4) == 0 {
+			source = rng.IntN(sources)
+			flow.delayNS = delayNS
+		}
+		c.Source = append(c.Source, int32(source))
+		c.SizeBytes = append(c.SizeBytes, flow.packets*p.PayloadBytes)
+		c.StartNS = append(c.StartNS, flow.startNS)
+		c.PathDelayNS = append(c.PathDelayNS, flow.delayNS+beyondNS)
+	}
+	slices.Sort(c.StartNS) // the flows of the crowd are last
+	return p, c
+}
+
+// Before a flow stops gliding, its ACKs must be those of its last packets. After coast, a crowd lets all
+// flows wait for ACKs. A flow that reads an older ACK of its ring sends too early.
+func TestCrowdAfterCoast(t *testing.T) {
+	coasted := 0
+	seeds := kerneltest.Seeds(2000, 13)
+	for _, seed := range seeds {
+		p, c := coastingFlows(rand.New(rand.NewPCG(seed, 16)))
+		k := mustKernel(t, p)
+		k.target.log = make([]logEntry, 1<<12) // no entry replaces another
+		if _, err := agreeWithTwin(k, c); err != nil {
+			t.Fatalf("seed %d: %v\nparams %s\ncase %s", seed, err, kerneltest.Brief(p), kerneltest.Brief(c))
+		}
+		// Before the crowd, flows never pass round trips alone, because they begin together. Packets without
+		// entries in the log then have coasted. More than one packet arrives each microsecond.
+		before := k.target.log[1 : c.StartNS[len(c.StartNS)-1]/1000]
+		if slices.Contains(before, logEntry{}) {
+			coasted++
+		}
+	}
+	if coasted < len(seeds)/3 {
+		t.Errorf("packets coast in %d of %d cases: the test tests little", coasted, len(seeds))
 	}
 }

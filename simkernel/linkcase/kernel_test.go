@@ -407,7 +407,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		p, c := randomCaseOf(kerneltest.Paced(seed), rng)
 		if keyBits&64 != 0 { // long flows, which the fast paths of the kernel are for
-			p, c = kerneltest.Pick(rng, glidingFlows, longFlows)(rng)
+			p, c = kerneltest.Pick(rng, glidingFlows, longFlows, coastingFlows)(rng)
 		}
 		k := mustKernel(t, p)
 		k.picker.leastBits = uint(min(keyBits&63, 36))

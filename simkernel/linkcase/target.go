@@ -181,8 +181,8 @@ func (t *target) noteCrowded(r *Result, queueBytes, now int64) {
 	}
 }
 
-// skip counts full packets that need no log entries. The service of the last one starts at startPS, before
-// the next packet arrives.
+// skip counts full packets that need no log entries. The service of the last one starts at startPS. No packet
+// that arrives before then finds a deep queue.
 func (t *target) skip(packets, startPS, servicePS int64) {
 	t.bytes += packets * t.wireMax
 	t.arrived += uint64(packets)
