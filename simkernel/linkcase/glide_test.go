@@ -77,13 +77,15 @@ func TestKernelAgreesWithTwinOnGlidingFlows(t *testing.T) {
 	}
 }
 
-// coastingFlows makes a case of a few flows that all glide. Each has a source of its own, and the target passes
-// one packet of each flow within the time between two packets of a flow. Later, a crowd of flows starts at
-// once. The windows are barely larger than a round trip, so packets behind the crowd wait too long to glide.
+// coastingFlows makes a case of a few flows that all glide. Each has a source of its own, and the target
+// passes one packet of each flow within the time between two packets of a flow. Later, a crowd of flows
+// starts at once. The windows are barely larger than a round trip, so packets behind the crowd wait too long
+// to glide.
 func coastingFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	p := simkernel.DefaultParams()
 	sources := kerneltest.Pick(rng, 2, 2, 3, 4)
-	c := &Case{Behind: true, TargetBps: 40_000_000_000, MarkBytes: kerneltest.Pick[int64](rng, 30_000, 120_000)}
+	c := &Case{Behind: true, TargetBps: 40_000_000_000}
+	c.MarkBytes = kerneltest.Pick[int64](rng, 30_000, 120_000)
 	crowd := 1 + rng.IntN(20)
 	delayNS := 1000 + rng.Int64N(2000)
 	beyondNS := rng.Int64N(2000)
