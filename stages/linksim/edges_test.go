@@ -2,6 +2,7 @@ package linksim
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -111,5 +112,27 @@ func TestRangeWithoutCasesReadsNothing(t *testing.T) {
 	}
 	if _, err := sim.Simulate(t.Context(), step.Range{Lo: 0, Hi: 1}, in, &out, &stats); err == nil {
 		t.Error("the case of a link ran without its hops")
+	}
+}
+
+// If table hops or link_loads is damaged, a link case could lack flows, or have others, without a sign.
+func TestRunRefusesOtherFlowsThanLinkLoadsHas(t *testing.T) {
+	n := topologytest.SmallNetwork(t)
+	m := methodtest.DCTCP(t, n)
+	for _, more := range []int64{-1, 1} {
+		hops, loads := methodtest.Route(t, n, &m.Params, methodtest.FlowRecord(threeFlows()...))
+		rows := loads.Links[0].Flows
+		loads.Links[0].Flows += more
+		sim, err := New(Options{Model: m, Loads: loads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("hops: link 0 (%s) has %d rows, and table link_loads has %d flows", n.LinkName(0), rows,
+			rows+more)
+		var out, stats tables.Memory
+		_, err = sim.Simulate(t.Context(), step.Range{Lo: 0, Hi: 8}, Input{Hops: hops.Read()}, &out, &stats)
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }

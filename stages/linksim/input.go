@@ -37,7 +37,9 @@ func (s *Simulator) readsPaths() bool {
 }
 
 // selects returns the rows of a task from its first wanted link to the last. For example, the links of hosts
-// are usually consecutive, and the replay needs no others.
+// are usually consecutive, and the replay needs no others. It relies on the numbers of flows in table
+// link_loads: run compares them with the rows of table hops, and slowdown.Chunk.ReadPaths compares their sum
+// with table flow_paths.
 func (s *Simulator) selects(t step.Task, wants func(int32) bool) step.Selection {
 	links := step.Select(t, "link_id")
 	needs := func(id int64) bool { return wants(int32(id)) && s.Loads.Links[id].Flows > 0 }

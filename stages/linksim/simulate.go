@@ -254,13 +254,18 @@ func (s *Simulator) run(
 		}
 		from := s.input.starts[id-lo]
 		to := s.input.starts[id-lo+1]
+		link := s.Network.Links[id]
+		load := &s.Loads.Links[id]
+		if wants(id) && int64(to-from) != load.Flows {
+			return stats, fmt.Errorf("hops: link %d (%s) has %d rows, and table link_loads has %d flows", id,
+				s.Network.LinkName(id), to-from, load.Flows)
+		}
 		if from == to || !wants(id) {
 			continue
 		}
-		link := s.Network.Links[id]
 		rows := s.input.order[from:to]
 		began := time.Now()
-		packets := s.Loads.Links[id].Packets
+		packets := load.Packets
 		cached, err := s.caseResult(link, int(from), int(to), packets)
 		if err != nil {
 			return stats, fmt.Errorf("link %d (%s): %w", id, s.Network.LinkName(id), err)
