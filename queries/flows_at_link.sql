@@ -8,23 +8,26 @@
 -- param: from_ns time = 0 : start of the time range in ns, included
 -- param: to_ns time = 9223372036854775807 : end of the time range in ns, excluded
 
-WITH named AS (
+WITH chosen AS (
     SELECT scenario, link_id
     FROM link_names
     WHERE ($scenario = '' OR scenario = $scenario)
-      AND $link IN (link, cable, reverse_cable)
+      AND ($link = '' OR coalesce(link_id = TRY_CAST($link AS INTEGER), $link IN (link, cable, reverse_cable)))
+), crossing AS (
+    -- With a join, DuckDB reads only the row groups that may have these links. A condition with IN reads all hops.
+    SELECT c.scenario, c.variant, c.link_id, c.flow_row
+    FROM crossings AS c
+    JOIN chosen AS l ON l.scenario = c.scenario AND l.link_id = c.link_id
+    WHERE ($scenario = '' OR c.scenario = $scenario)
+      AND ($variant = '' OR c.variant = $variant)
 ), largest AS MATERIALIZED (
     SELECT
         s.scenario, s.variant, c.link_id, s.flow_row,
         row_number() OVER (PARTITION BY s.scenario, s.variant, c.link_id ORDER BY s.size_bytes DESC, s.flow_id) AS place
     FROM slowdowns AS s
-    JOIN crossings AS c ON c.scenario = s.scenario AND c.variant = s.variant AND c.flow_row = s.flow_row
+    JOIN crossing AS c ON c.scenario = s.scenario AND c.variant = s.variant AND c.flow_row = s.flow_row
     WHERE ($scenario = '' OR s.scenario = $scenario)
-      AND ($scenario = '' OR c.scenario = $scenario)
       AND ($variant = '' OR s.variant = $variant)
-      AND ($variant = '' OR c.variant = $variant)
-      AND ($link = '' OR c.link_id = TRY_CAST($link AS INTEGER)
-        OR TRY_CAST($link AS INTEGER) IS NULL AND (c.scenario, c.link_id) IN (SELECT (named.scenario, named.link_id) FROM named))
       AND s.start_ns < $to_ns AND s.start_ns + s.fct_ns > $from_ns
     QUALIFY place <= $n
 ), delays AS (
