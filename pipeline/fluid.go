@@ -1,13 +1,13 @@
 package pipeline
 
 import (
-	"container/heap"
 	"errors"
 	"math"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/simkernel"
+	"parsimon/simkernel/network/calendar"
 	"parsimon/stages/topology"
 )
 
@@ -29,7 +29,7 @@ type fluid struct {
 	roundTripNS int64     // without queues, of an average path
 
 	atHost         []int // flows in the network that a node sends or receives
-	inNetwork      endHeap
+	inNetwork      calendar.MinHeap[flowEnd]
 	packets        float64
 	activePackets  float64 // packets × flows in the network
 	busyNS         float64 // time in which flows are in the network
@@ -77,7 +77,7 @@ func (f *fluid) add(src, dst int32, bytes int64, startNS float64) {
 		return
 	}
 	for len(f.inNetwork) > 0 && f.inNetwork[0].endNS <= startNS {
-		done := heap.Pop(&f.inNetwork).(flowEnd)
+		done := f.inNetwork.Pop()
 		f.atHost[done.src]--
 		f.atHost[done.dst]--
 	}
@@ -87,7 +87,7 @@ func (f *fluid) add(src, dst int32, bytes int64, startNS float64) {
 	bps := max(1, min(f.accessBps[src], f.accessBps[dst]))
 	sharing := 1 + max(f.atHost[src], f.atHost[dst])
 	end := startNS + float64(bytes)*8e9/bps*float64(sharing) + float64(f.roundTripNS)
-	heap.Push(&f.inNetwork, flowEnd{end, src, dst})
+	f.inNetwork.Push(flowEnd{end, src, dst})
 	f.atHost[src]++
 	f.atHost[dst]++
 	f.busyNS += max(0, end-max(startNS, f.busyUntilNS))
@@ -117,20 +117,5 @@ type flowEnd struct {
 	src, dst int32
 }
 
-// An endHeap is a heap of flows, the one that ends first on top.
-type endHeap []flowEnd
-
-func (h endHeap) Len() int           { return len(h) }
-func (h endHeap) Less(i, j int) bool { return h[i].endNS < h[j].endNS }
-func (h endHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *endHeap) Push(x any) { *h = append(*h, x.(flowEnd)) }
-
-// Pop implements heap.Interface.
-func (h *endHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
-}
+// Before reports whether the flow ends before another one.
+func (e flowEnd) Before(other flowEnd) bool { return e.endNS < other.endNS }

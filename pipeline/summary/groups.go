@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -129,10 +130,10 @@ func (g *flowGroup) add(row *flowRow) {
 	g.fcts = append(g.fcts, float64(row.FCTNS))
 }
 
-// percentiles returns the percentiles of a group with flows. It sorts the values.
+// percentiles returns the percentiles of a group with flows. It changes the order of the values.
 func (g *flowGroup) percentiles() PercentilesResult {
-	slices.Sort(g.slowdowns)
-	slices.Sort(g.fcts)
+	orderFor(g.slowdowns, 0.5, 0.9, 0.99, 0.999, 1)
+	orderFor(g.fcts, 0.5, 0.99)
 	fct := func(p float64) *float64 {
 		ms := Quantile(g.fcts, p) / 1e6
 		return &ms
@@ -144,6 +145,65 @@ func (g *flowGroup) percentiles() PercentilesResult {
 		Max:    g.slowdowns[len(g.slowdowns)-1],
 		P50FCT: fct(0.5), P99FCT: fct(0.99),
 	}
+}
+
+// orderFor sorts values as far as Quantile needs it for some quantiles, which ascend.
+func orderFor(values []float64, quantiles ...float64) {
+	from := 0 // values before it are in their places
+	for _, p := range quantiles {
+		rank := float64(len(values)-1) * p
+		for _, at := range []int{int(rank), int(math.Ceil(rank))} {
+			if at >= from {
+				place(values[from:], at-from)
+				from = at + 1
+			}
+		}
+	}
+}
+
+// fewValues is the largest number of values that place sorts.
+const fewValues = 32
+
+// place moves the value of a rank to its place, smaller values before it and larger values behind it. For all
+// percentiles of 500,000 values this takes a quarter of the time of a sort.
+func place(values []float64, rank int) {
+	for tries := 2 * bits.Len(uint(len(values))); len(values) > fewValues && tries > 0; tries-- {
+		less, notMore := divide(values)
+		switch {
+		case rank < less:
+			values = values[:less]
+		case rank >= notMore:
+			values = values[notMore:]
+			rank -= notMore
+		default:
+			return
+		}
+	}
+	slices.Sort(values)
+}
+
+// divide chooses one of the values. It moves smaller values to the front, less of them. Equal ones follow, up
+// to notMore.
+func divide(values []float64) (less, notMore int) {
+	some := []float64{values[0], values[len(values)/2], values[len(values)-1]}
+	slices.Sort(some)
+	chosen := some[1]
+	for i, v := range values {
+		values[i] = values[less]
+		values[less] = v
+		if v < chosen {
+			less++
+		}
+	}
+	notMore = less
+	for i, v := range values[less:] {
+		if v == chosen {
+			values[less+i] = values[notMore]
+			values[notMore] = v
+			notMore++
+		}
+	}
+	return less, notMore
 }
 
 // Quantile interpolates between the two nearest of sorted values, with the same bits as DuckDB's
