@@ -210,12 +210,14 @@ type TailWatch struct {
 	delays             []psSum                   // of the slowest 1% of all flows, by link
 
 	firstRow int64         // of the flows that are being read
-	chunk    []watchedFlow // these flows
+	watched  []watchedFlow // those of these flows whose hops matter
+	places   []int32       // by row of these flows: the place in watched, from 1 on; 0: none
 	overflow *Overflow     // nil: buffers are unlimited
 }
 
+// A watchedFlow is one of the slowest flows. With limited buffers, all flows are watched.
 type watchedFlow struct {
-	bin          int         // size bin; -1: the flow has no estimate
+	bin          int         // size bin
 	ofAll, ofBin bool        // among the slowest 1%
 	hit          *overflowed // if buffers are limited
 	// Of its delays behind the host's uplink. At the uplink, flows wait for flows of their own host.
@@ -275,13 +277,12 @@ type Watched struct {
 // Watch reads consecutive flows.
 func (w *TailWatch) Watch(in Watched) error {
 	w.firstRow = in.Flows.Lo
-	w.chunk = columns.Resize(w.chunk, int(in.Flows.Hi-in.Flows.Lo))
-	for i := range w.chunk {
-		w.chunk[i] = watchedFlow{bin: -1}
-	}
+	w.watched = w.watched[:0]
+	w.places = columns.Resize(w.places, int(in.Flows.Hi-in.Flows.Lo))
+	clear(w.places)
 	err := columns.Each(in.Slowdowns, func(r *watchedRow) error {
 		if r.Row >= in.Flows.Lo && r.Row < in.Flows.Hi {
-			w.addFlow(&w.chunk[r.Row-in.Flows.Lo], r)
+			w.addFlow(r)
 		}
 		return nil
 	})
@@ -299,12 +300,12 @@ func (w *TailWatch) Watch(in Watched) error {
 	if err != nil {
 		return err
 	}
-	for i := range w.chunk {
-		f := &w.chunk[i]
+	for i := range w.watched {
+		f := &w.watched[i]
 		if f.ofAll {
 			w.spread[sizebin.Count].add(f)
 		}
-		if w.overflow != nil && f.bin >= 0 {
+		if w.overflow != nil {
 			w.overflow.add(f.hit)
 		}
 		if f.ofBin {
@@ -314,14 +315,18 @@ func (w *TailWatch) Watch(in Watched) error {
 	return nil
 }
 
-// addFlow counts a flow, and sets its state for the hops that follow.
-func (w *TailWatch) addFlow(f *watchedFlow, r *watchedRow) {
+// addFlow counts a flow. If its hops matter, which follow, it adds the flow to those that are watched.
+func (w *TailWatch) addFlow(r *watchedRow) {
 	late := r.Slowdown > 1
-	f.bin = sizebin.Of(r.Size)
+	f := watchedFlow{bin: sizebin.Of(r.Size)}
 	f.ofAll = late && r.Slowdown >= w.tails.All
 	f.ofBin = late && r.Slowdown >= w.tails.Bins[f.bin]
 	if w.overflow != nil {
 		f.hit = &overflowed{of: *r}
+	}
+	if f.ofAll || f.ofBin || f.hit != nil {
+		w.watched = append(w.watched, f)
+		w.places[r.Row-w.firstRow] = int32(len(w.watched))
 	}
 	w.flows++
 	if w.twice.has(r.Row) {
@@ -341,14 +346,18 @@ func (w *TailWatch) addFlow(f *watchedFlow, r *watchedRow) {
 // does not have is an error.
 func (w *TailWatch) flowOf(table schema.Table, row int64, link int32) (*watchedFlow, error) {
 	at := row - w.firstRow
-	if at < 0 || at >= int64(len(w.chunk)) || w.chunk[at].bin < 0 {
+	if at < 0 || at >= int64(len(w.places)) {
 		return nil, nil
 	}
 	if link < 0 || int(link) >= len(w.net.Links) {
 		return nil, fmt.Errorf("%s: flow row %d crosses link %d, of %d links", table.Name, row, link,
 			len(w.net.Links))
 	}
-	return &w.chunk[at], nil
+	place := w.places[at]
+	if place == 0 {
+		return nil, nil
+	}
+	return &w.watched[place-1], nil
 }
 
 // addHop adds a hop to its flow, which it returns. It returns nil for flows that are not watched.
