@@ -3,6 +3,7 @@ package parquet
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/parquet-go/parquet-go"
@@ -41,18 +42,19 @@ type bufferedType struct {
 }
 
 func (t *bufferedType) NewColumnBuffer(column, values int) parquet.ColumnBuffer {
-	t.buffer = t.Type.NewColumnBuffer(column, values)
 	switch t.Kind() {
 	case parquet.Int32:
-		t.buffer = &numberBuffer[int32]{ColumnBuffer: t.buffer}
+		t.buffer = &numberBuffer[int32]{ColumnBuffer: t.Type.NewColumnBuffer(column, 0)}
 	case parquet.Int64:
-		t.buffer = &numberBuffer[int64]{ColumnBuffer: t.buffer}
+		t.buffer = &numberBuffer[int64]{ColumnBuffer: t.Type.NewColumnBuffer(column, 0)}
+	default:
+		t.buffer = t.Type.NewColumnBuffer(column, values)
 	}
 	return t.buffer
 }
 
-// A numberBuffer is the buffer of a column of whole numbers. It keeps its memory from page to page, and
-// computes the bounds of a page while it copies the numbers.
+// A numberBuffer is the buffer of a column of whole numbers. It keeps its memory from page to page, returns it
+// to Recycled when the file is complete, and computes the bounds of a page while it copies the numbers.
 type numberBuffer[T int32 | int64] struct {
 	parquet.ColumnBuffer // without numbers
 	numbers              []T
@@ -76,7 +78,25 @@ func (b *numberBuffer[T]) add(numbers []T) {
 	}
 	b.least = least
 	b.greatest = greatest
-	b.numbers = append(b.numbers, numbers...)
+	b.numbers = append(withRoom(b.numbers, len(numbers)), numbers...)
+}
+
+// withRoom returns numbers with memory of Recycled for more of them.
+func withRoom[T int32 | int64](numbers []T, more int) []T {
+	n := len(numbers)
+	if n+more <= cap(numbers) {
+		return numbers
+	}
+	all := Recycled.Reallocate((n+more)*int(unsafe.Sizeof(T(0))), arrow.GetBytes(numbers))
+	return arrow.GetData[T](all[:cap(all)])[:n]
+}
+
+// release returns the memory of the buffer to Recycled.
+func (b *numberBuffer[T]) release() {
+	Recycled.Free(arrow.GetBytes(b.numbers[:cap(b.numbers)]))
+	Recycled.Free(arrow.GetBytes(b.short[:cap(b.short)]))
+	b.numbers = nil
+	b.short = nil
 }
 
 // Len returns the number of rows of the open page.
@@ -127,7 +147,7 @@ func (t shortType) Encode(to []byte, page encoding.Values, by encoding.Encoding)
 	if by.Encoding() != format.DeltaBinaryPacked || b.least < 0 || b.greatest > math.MaxInt32 {
 		return t.Type.Encode(to, page, by)
 	}
-	b.short = b.short[:0]
+	b.short = withRoom(b.short[:0], len(b.numbers))
 	for _, n := range b.numbers {
 		b.short = append(b.short, int32(n))
 	}
@@ -205,24 +225,15 @@ func (d keyDictionary) Type() parquet.Type { return keyIndexType{d.Dictionary.Ty
 type keyIndexType struct{ parquet.Type }
 
 func (t keyIndexType) NewColumnBuffer(column, values int) parquet.ColumnBuffer {
-	return &keyBuffer{ColumnBuffer: t.Type.NewColumnBuffer(column, values)}
+	return &keyBuffer{newIndexBuffer(t.Type, column)}
 }
 
-// A keyBuffer is the buffer of a column with the same value in all rows.
-type keyBuffer struct {
-	parquet.ColumnBuffer // as many indexes, all 0, as the longest page has had so far
-	rows                 int
-}
+// A keyBuffer is the buffer of a column with the same value in all rows. All indexes are 0.
+type keyBuffer struct{ indexBuffer }
 
-// WriteValues adds rows. Only rows beyond the longest page are written to the buffer.
+// WriteValues adds rows.
 func (b *keyBuffer) WriteValues(values []parquet.Value) (int, error) {
-	had := b.ColumnBuffer.Len()
-	b.rows += len(values)
-	if b.rows > had {
-		if _, err := b.ColumnBuffer.WriteValues(values[:b.rows-had]); err != nil {
-			return 0, err
-		}
-	}
+	clear(b.add(len(values)))
 	dictionary := b.Dictionary()
 	if dictionary.Len() == 0 && len(values) > 0 { // a new row group
 		dictionary.Insert(make([]int32, 1), values[:1])
@@ -230,19 +241,8 @@ func (b *keyBuffer) WriteValues(values []parquet.Value) (int, error) {
 	return len(values), nil
 }
 
-// Len returns the number of rows of the open page.
-func (b *keyBuffer) Len() int { return b.rows }
-
-// Size returns the size of the open page in bytes.
-func (b *keyBuffer) Size() int64 { return 4 * int64(b.rows) }
-
-// Reset removes all rows.
-func (b *keyBuffer) Reset() { b.rows = 0 }
-
 // Page returns the open page.
-func (b *keyBuffer) Page() parquet.Page {
-	return keyPage{b.ColumnBuffer.Page().Slice(0, int64(b.rows))}
-}
+func (b *keyBuffer) Page() parquet.Page { return keyPage{b.indexBuffer.Page()} }
 
 // A keyPage is a page with the same value in all rows.
 type keyPage struct{ parquet.Page }

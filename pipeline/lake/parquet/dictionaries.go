@@ -47,14 +47,13 @@ type indexType struct {
 }
 
 func (t indexType) NewColumnBuffer(column, values int) parquet.ColumnBuffer {
-	t.of.buffer = &dictionaryBuffer{ColumnBuffer: t.Type.NewColumnBuffer(column, values)}
+	t.of.buffer = &dictionaryBuffer{indexBuffer: newIndexBuffer(t.Type, column)}
 	return t.of.buffer
 }
 
 // A dictionaryBuffer is the buffer of a column with a dictionary.
 type dictionaryBuffer struct {
-	parquet.ColumnBuffer // as many indexes as the longest page has had so far; those of this page are first
-	rows                 int
+	indexBuffer
 
 	seen  []bool               // indexes of the texts of a page
 	texts map[string]textIndex // of some texts
@@ -72,13 +71,7 @@ const maxTexts = 1 << 12
 
 // WriteValues adds rows.
 func (b *dictionaryBuffer) WriteValues(values []parquet.Value) (int, error) {
-	if len(values) == 0 {
-		return 0, nil
-	}
-	indexes, err := b.begin(len(values), values[0])
-	if err != nil {
-		return 0, err
-	}
+	indexes := b.begin(len(values))
 	for i := range values {
 		text := values[i].ByteArray()
 		indexes[i] = b.ofText(unsafe.String(unsafe.SliceData(text), len(text)))
@@ -87,38 +80,20 @@ func (b *dictionaryBuffer) WriteValues(values []parquet.Value) (int, error) {
 }
 
 // writeTexts adds rows from..to of a column of texts to the open page. It does not begin another page.
-func (b *dictionaryBuffer) writeTexts(texts *array.String, from, to int) error {
-	if from == to {
-		return nil
-	}
-	indexes, err := b.begin(to-from, textValue(texts.Value(from)))
-	if err != nil {
-		return err
-	}
+func (b *dictionaryBuffer) writeTexts(texts *array.String, from, to int) {
+	indexes := b.begin(to - from)
 	for i := range indexes {
 		indexes[i] = b.ofText(texts.Value(from + i))
 	}
-	return nil
 }
 
-// begin makes room for more rows, of which the first has a value. It returns the places of their indexes.
-func (b *dictionaryBuffer) begin(rows int, first parquet.Value) ([]int32, error) {
+// begin adds rows to the open page, and returns the places of their indexes.
+func (b *dictionaryBuffer) begin(rows int) []int32 {
 	if b.Dictionary().Len() == 0 { // a new row group
 		clear(b.texts)
 		b.last = textIndex{index: -1}
-		b.insert(first)
 	}
-	from := b.rows
-	b.rows += rows
-	more := b.rows - b.ColumnBuffer.Len()
-	if more > 0 {
-		some := slices.Repeat([]parquet.Value{b.Dictionary().Index(0)}, more)
-		if _, err := b.ColumnBuffer.WriteValues(some); err != nil {
-			return nil, err
-		}
-	}
-	page := b.ColumnBuffer.Page().Data()
-	return page.Int32()[from:b.rows], nil
+	return b.add(rows)
 }
 
 // ofText returns the index of a text.
@@ -152,19 +127,8 @@ func textValue(text string) parquet.Value {
 	return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(text), len(text)))
 }
 
-// Len returns the number of rows of the open page.
-func (b *dictionaryBuffer) Len() int { return b.rows }
-
-// Size returns the size of the open page in bytes.
-func (b *dictionaryBuffer) Size() int64 { return 4 * int64(b.rows) }
-
-// Reset removes all rows.
-func (b *dictionaryBuffer) Reset() { b.rows = 0 }
-
 // Page returns the open page.
-func (b *dictionaryBuffer) Page() parquet.Page {
-	return dictionaryPage{b.ColumnBuffer.Page().Slice(0, int64(b.rows)), b}
-}
+func (b *dictionaryBuffer) Page() parquet.Page { return dictionaryPage{b.indexBuffer.Page(), b} }
 
 // A dictionaryPage is a page of indexes.
 type dictionaryPage struct {
@@ -176,7 +140,7 @@ type dictionaryPage struct {
 // in several rows, so this compares each text once.
 func (p dictionaryPage) Bounds() (least, greatest parquet.Value, ok bool) {
 	dictionary := p.of.Dictionary()
-	if p.of.rows == 0 {
+	if p.of.Len() == 0 {
 		return p.Page.Bounds()
 	}
 	p.of.seen = slices.Grow(p.of.seen[:0], dictionary.Len())[:dictionary.Len()]
@@ -191,4 +155,37 @@ func (p dictionaryPage) Bounds() (least, greatest parquet.Value, ok bool) {
 	}
 	least, greatest = dictionary.Bounds(different)
 	return least, greatest, true
+}
+
+// An indexBuffer is the buffer of the indexes into a dictionary. It keeps its memory from page to page.
+type indexBuffer struct {
+	parquet.ColumnBuffer // without indexes
+	typ                  parquet.Type
+	column               int
+	indexes              []int32
+}
+
+func newIndexBuffer(t parquet.Type, column int) indexBuffer {
+	return indexBuffer{ColumnBuffer: t.NewColumnBuffer(column, 0), typ: t, column: column}
+}
+
+// add adds rows, and returns the places of their indexes.
+func (b *indexBuffer) add(rows int) []int32 {
+	n := len(b.indexes)
+	b.indexes = slices.Grow(b.indexes, rows)[:n+rows]
+	return b.indexes[n:]
+}
+
+// Len returns the number of rows of the open page.
+func (b *indexBuffer) Len() int { return len(b.indexes) }
+
+// Size returns the size of the open page in bytes.
+func (b *indexBuffer) Size() int64 { return 4 * int64(len(b.indexes)) }
+
+// Reset removes all rows.
+func (b *indexBuffer) Reset() { b.indexes = b.indexes[:0] }
+
+// Page returns the open page.
+func (b *indexBuffer) Page() parquet.Page {
+	return b.typ.NewPage(b.column, len(b.indexes), encoding.Int32Values(b.indexes))
 }

@@ -328,7 +328,8 @@ func (tw *Writer) writeColumn(index int, col arrow.Array, from, to int) error {
 		return tw.writeNullable(tw.columns[index], nullable.buffer, col, from, to)
 	}
 	if texts, ok := col.(*array.String); ok && dictionary != nil && !isNullable {
-		return dictionary.buffer.writeTexts(texts, from, to)
+		dictionary.buffer.writeTexts(texts, from, to)
+		return nil
 	}
 	if list, ok := col.(*array.List); ok && tw.types.lists[index] != nil {
 		return writeLists(tw.columns[index], tw.types.lists[index].buffer, list, from, to)
@@ -407,7 +408,18 @@ func (tw *Writer) writeNumbers(out *bufferedType, col arrow.Array, from, to int)
 }
 
 // Close completes the file.
-func (tw *Writer) Close() error { return tw.w.Close() }
+func (tw *Writer) Close() error {
+	err := tw.w.Close()
+	for _, t := range tw.types.plain {
+		if t == nil {
+			continue
+		}
+		if b, ok := t.buffer.(interface{ release() }); ok {
+			b.release()
+		}
+	}
+	return err
+}
 
 // Rows returns the number of rows written so far.
 func (tw *Writer) Rows() int64 { return tw.rows }
