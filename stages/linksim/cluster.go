@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"parsimon/schema"
 	"parsimon/schema/columns"
 	"parsimon/schema/sizebin"
@@ -161,34 +163,15 @@ type FeatureInput struct {
 func Features(ctx context.Context, in FeatureInput, links step.Range, features []LinkFeatures) error {
 	n := in.Model.Network
 	p := &in.Model.Params
-	loads := in.Loads
 	lo := int32(links.Lo)
 	hi := int32(links.Hi)
-	flows := make([][]featureFlow, hi-lo)
-	err := columns.EachRows(in.Hops, featureRows, func(rows []featureFlow) error {
-		for len(rows) > 0 {
-			link := rows[0].Link
-			n := 1
-			for n < len(rows) && rows[n].Link == link {
-				n++
-			}
-			if link >= lo && link < hi {
-				of := &flows[link-lo]
-				if *of == nil { // the expected number comes from a table, which may be damaged
-					*of = make([]featureFlow, 0, min(loads.Links[link].Flows, maxGrownRows))
-				}
-				*of = append(*of, rows[:n]...)
-			}
-			rows = rows[n:]
-		}
-		return nil
-	})
+	flows, err := readFeatureFlows(in, lo, hi)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	available := make([]int64, len(n.Links))
 	for id, link := range n.Links {
-		available[id] = loads.AvailableBps(p, link)
+		available[id] = in.Loads.AvailableBps(p, link)
 	}
 	x := contention{params: p}
 	for id := lo; id < hi; id++ {
@@ -198,36 +181,61 @@ func Features(ctx context.Context, in FeatureInput, links step.Range, features [
 			continue
 		}
 		f.Class = 2 * n.Links[id].BandwidthBps
-		if of[0].FirstLink == id {
+		if of[0].firstLink == id {
 			f.Class++
 		}
 		x.reset(available[id])
 		for i := range of {
-			x.add(of[i].SizeBytes, of[i].StartNS, available[of[i].FirstLink])
+			x.add(of[i].sizeBytes, of[i].startNS, available[of[i].firstLink])
 		}
 		f.Values = x.features(of)
 	}
 	return nil
 }
 
-// featureRows is the number of rows that Features reads at a time. They fit into the first-level cache.
-const featureRows = 512
+// readFeatureFlows reads the flows of links lo to hi-1. The result is by link - lo.
+func readFeatureFlows(in FeatureInput, lo, hi int32) ([][]featureFlow, error) {
+	flows := make([][]featureFlow, hi-lo)
+	return flows, columns.ForEach(in.Hops, func(rec arrow.Record) error {
+		links := columns.Int32s(rec, "link_id")
+		firstLinks := columns.Int32s(rec, "first_link")
+		sizes := columns.Int64s(rec, "size_bytes")
+		starts := columns.Int64s(rec, "start_ns")
+		delays := columns.Int64s(rec, "path_delay_ns")
+		for from := 0; from < len(links); {
+			link := links[from]
+			if link < lo || link >= hi {
+				from++
+				continue
+			}
+			of := flows[link-lo]
+			if of == nil { // the expected number comes from a table, which may be damaged
+				of = make([]featureFlow, 0, min(in.Loads.Links[link].Flows, maxGrownRows))
+			}
+			i := from
+			for ; i < len(links) && links[i] == link; i++ {
+				of = append(of, featureFlow{sizes[i], starts[i], delays[i], firstLinks[i]})
+			}
+			flows[link-lo] = of
+			from = i
+		}
+		return nil
+	}, "link_id", "first_link", "size_bytes", "start_ns", "path_delay_ns")
+}
 
 type featureFlow struct {
-	Link        int32 `col:"link_id"`
-	FirstLink   int32 `col:"first_link"`
-	SizeBytes   int64 `col:"size_bytes"`
-	StartNS     int64 `col:"start_ns"`
-	PathDelayNS int64 `col:"path_delay_ns"`
+	sizeBytes, startNS, pathDelayNS int64
+	firstLink                       int32
 }
 
 func (x *contention) features(flows []featureFlow) []float32 {
 	for bin := range x.slowdowns {
 		x.slowdowns[bin] = x.slowdowns[bin][:0]
 	}
-	for i, f := range x.done() {
-		values := &x.slowdowns[sizebin.Of(flows[i].SizeBytes)]
-		*values = append(*values, f.expectedSlowdown(x, flows[i].PathDelayNS))
+	done := x.done()
+	for i := range done {
+		values := &x.slowdowns[sizebin.Of(flows[i].sizeBytes)]
+		*values = append(*values, done[i].expectedSlowdown(x, flows[i].pathDelayNS))
 	}
 	out := make([]float32, 0, len(x.slowdowns)*len(expectedQuantiles))
 	for _, values := range x.slowdowns {
@@ -260,34 +268,37 @@ func (x *contention) features(flows []featureFlow) []float32 {
 func fromNth(values []float64, n int) []float64 {
 	var pivots rng.Stream
 	lo := 0
-	hi := len(values) - 1
-	for lo < hi {
-		pivot := values[lo+pivots.IntN(hi-lo+1)]
-		i := lo
-		j := hi
-		for i <= j {
-			for values[i] < pivot {
-				i++
-			}
-			for pivot < values[j] {
-				j--
-			}
-			if i <= j {
-				values[i], values[j] = values[j], values[i]
-				i++
-				j--
-			}
+	hi := len(values)
+	for hi-lo > 1 {
+		pivot := values[lo+pivots.IntN(hi-lo)]
+		less := lo + partition(values[lo:hi], func(v float64) bool { return v < pivot })
+		if n < less {
+			hi = less
+			continue
 		}
-		switch {
-		case n <= j:
-			hi = j
-		case n >= i:
-			lo = i
-		default: // between them, values equal the pivot
-			return values[n:]
+		equal := less + partition(values[less:hi], func(v float64) bool { return !(v > pivot) }) // also if NaN
+		if n < equal {
+			break
 		}
+		lo = equal
 	}
 	return values[n:]
+}
+
+// partition moves the values that belong to the front there, and returns their number. It has no branch that
+// depends on a value, because the processor could not predict it.
+func partition(values []float64, front func(v float64) bool) int {
+	n := 0
+	for i, v := range values {
+		values[i] = values[n]
+		values[n] = v
+		more := 0
+		if front(v) {
+			more = 1
+		}
+		n += more
+	}
+	return n
 }
 
 // within reports whether the distance of two links is below 1. limit is log(1 + Error). within compares no
@@ -372,9 +383,10 @@ func (x *contention) add(sizeBytes, startNS, sourceBps int64) {
 		at--
 	}
 	x.present[at] = d
-	x.flows = append(x.flows, flowContention{startNS: float64(startNS), aloneNS: alone, share: bps / x.bps,
+	share := bps / x.bps
+	x.flows = append(x.flows, flowContention{startNS: float64(startNS), aloneNS: alone, share: share,
 		ahead: x.demand})
-	x.demand += bps / x.bps
+	x.demand += share
 }
 
 // done returns the contention of all flows, in the order of add. The result is valid until reset.
@@ -385,9 +397,13 @@ func (x *contention) done() []flowContention {
 
 func (x *contention) advance(untilNS float64) {
 	for len(x.present) > 0 {
-		rate := min(1, 1/x.demand)
 		gone := x.present[len(x.present)-1]
-		next := x.nowNS + (gone.served-x.served)/rate
+		rate := 1.0
+		next := x.nowNS + (gone.served - x.served)
+		if x.demand > 1 {
+			rate = 1 / x.demand
+			next = x.nowNS + (gone.served-x.served)/rate
+		}
 		if next > untilNS {
 			x.served += (untilNS - x.nowNS) * rate
 			break

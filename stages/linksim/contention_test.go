@@ -138,8 +138,8 @@ func TestFeaturesByHand(t *testing.T) {
 	var flows []featureFlow
 	for pair := range int64(20) { // two flows at once; pairs do not meet
 		for range 2 {
-			f := featureFlow{SizeBytes: 1000, StartNS: pair * 100_000, PathDelayNS: 1000}
-			x.add(f.SizeBytes, f.StartNS, 1e10)
+			f := featureFlow{sizeBytes: 1000, startNS: pair * 100_000, pathDelayNS: 1000}
+			x.add(f.sizeBytes, f.startNS, 1e10)
 			flows = append(flows, f)
 		}
 	}
