@@ -51,12 +51,13 @@ type Sorter[T any] struct {
 	limit  int       // rows in memory
 	parts  []part[T] // of the rows in memory, in the order of keys
 	shift  int       // of a key, for the number of its part
-	held   int       // rows in memory now
+	held   int       // rows in memory now, without those of spill
 	added  [1]T      // the last row of Add
 	err    error     // of a run that was not written: rows are lost
 	by     sorting[T]
 	file   *os.File
 	runs   []run
+	spill  spill // the run that is written now
 	n      int64
 }
 
@@ -73,9 +74,6 @@ type place struct {
 	block uint32
 	row   uint32 // in the block
 }
-
-// A run is a sorted part of the file, in rows.
-type run struct{ from, to int64 }
 
 // leastRows is the minimum number of rows that a Sorter holds.
 const leastRows = 1024
@@ -131,9 +129,12 @@ func (s *Sorter[T]) Add(row T) error {
 
 // AddAll adds copies of rows, as Add does.
 func (s *Sorter[T]) AddAll(rows []T) error {
+	if s.err != nil {
+		return s.err
+	}
 	for i := range rows {
-		if s.held == s.limit {
-			if err := s.spill(); err != nil {
+		if s.held+s.spill.left == s.limit {
+			if err := s.makeRoom(); err != nil {
 				return err
 			}
 		}
@@ -335,57 +336,6 @@ func (by *sorting[T]) divide(places []place, lo, hi uint64, depth int) []uint32 
 	return ends
 }
 
-// spill writes the rows in memory as a run. After an error, each call returns it.
-func (s *Sorter[T]) spill() error {
-	if s.err == nil {
-		s.err = s.writeRun()
-	}
-	return s.err
-}
-
-func (s *Sorter[T]) writeRun() (err error) {
-	if s.file == nil {
-		if s.file, err = os.CreateTemp(s.dir, "sort-*"); err != nil {
-			return err
-		}
-	}
-	from := int64(0)
-	if len(s.runs) > 0 {
-		from = s.runs[len(s.runs)-1].to
-	}
-	buffer := make([]T, 0, bufferRows[T]())
-	var places []place // of all parts, one after the other
-	for i := range s.parts {
-		p := &s.parts[i]
-		p.places = places[:0]
-		p.sort(&s.by)
-		places = p.places
-		for i := range p.places {
-			if len(buffer) == cap(buffer) {
-				if _, err := s.file.Write(bytesOf(buffer)); err != nil {
-					return err
-				}
-				buffer = buffer[:0]
-			}
-			buffer = append(buffer, *p.row(&p.places[i]))
-		}
-		s.reset(p)
-	}
-	if _, err := s.file.Write(bytesOf(buffer)); err != nil {
-		return err
-	}
-	s.runs = append(s.runs, run{from, from + int64(s.held)})
-	s.held = 0
-	return nil
-}
-
-// bufferRows is how many rows are written or read at a time.
-func bufferRows[T any]() int { return max(1, int((64<<10)/unsafe.Sizeof(*new(T)))) }
-
-func bytesOf[T any](rows []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(rows))), len(rows)*int(unsafe.Sizeof(*new(T))))
-}
-
 // Each calls do with each row, in order, until the first error. Rows that compare equal are in any order. The
 // row is valid during the call. Each may be called several times.
 func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
@@ -393,27 +343,20 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 }
 
 // Drain calls do with each row, as Each does, and removes the rows. The memory of a part is free once its
-// rows were passed. Rows can then be added again. While do runs, a goroutine sorts the next part: it calls
-// the functions of the Order. After an error, the Sorter can only be closed.
+// rows were passed. Rows can then be added again. While do runs, a goroutine sorts the next part or merges
+// the runs: it calls the functions of the Order. After an error, the Sorter can only be closed.
 func (s *Sorter[T]) Drain(ctx context.Context, do func(row *T) error) error {
-	if s.err != nil || len(s.runs) > 0 {
-		err := s.Each(ctx, do)
-		return cmp.Or(err, s.removeRuns())
+	s.endSpill()
+	if s.err != nil {
+		return s.err
+	}
+	if len(s.runs) > 0 {
+		err := s.drainRuns(s.Pull(ctx), do)
+		return cmp.Or(err, ctx.Err(), s.removeRuns())
 	}
 	d := s.drain()
 	defer d.stop()
 	return each(ctx, checked(ctx, d.next), do)
-}
-
-// removeRuns removes all rows, which were written as runs.
-func (s *Sorter[T]) removeRuns() error {
-	s.runs = nil
-	s.n = 0
-	if err := s.file.Truncate(0); err != nil {
-		return err
-	}
-	_, err := s.file.Seek(0, io.SeekStart)
-	return err
 }
 
 // A draining returns the rows in memory one by one, and removes them part by part.
@@ -517,6 +460,7 @@ func each[T any](ctx context.Context, next func() (*T, error), do func(row *T) e
 // Pull returns a function that returns the rows of Each one by one, and then the error io.EOF. The row is
 // valid until the next call.
 func (s *Sorter[T]) Pull(ctx context.Context) (next func() (*T, error)) {
+	s.endSpill()
 	pull := s.pullParts()
 	if len(s.runs) > 0 {
 		pull = s.pullRuns()
@@ -565,50 +509,9 @@ func (s *Sorter[T]) pullParts() (next func() (*T, error)) {
 	}
 }
 
-// pullRuns returns a function that returns the rows of all runs one by one.
-func (s *Sorter[T]) pullRuns() (next func() (*T, error)) {
-	var m *merge[T]
-	return func() (*T, error) {
-		var err error
-		switch {
-		case m == nil:
-			m, err = s.mergeRuns()
-		case len(m.cursors) > 0:
-			err = m.advance()
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case len(m.cursors) == 0:
-			return nil, io.EOF
-		}
-		return m.cursors[0].row, nil
-	}
-}
-
-// mergeRuns begins to merge the runs. The rows in memory become one.
-func (s *Sorter[T]) mergeRuns() (*merge[T], error) {
-	if s.held > 0 {
-		if err := s.spill(); err != nil {
-			return nil, err
-		}
-	}
-	m := &merge[T]{order: &s.order}
-	for _, r := range s.runs {
-		c := &cursor[T]{file: s.file, left: r}
-		if err := c.next(&s.order); err != nil {
-			return nil, err
-		}
-		m.cursors = append(m.cursors, c)
-	}
-	for i := len(m.cursors) - 1; i >= 0; i-- {
-		m.down(i)
-	}
-	return m, nil
-}
-
 // Close removes the rows and the file.
 func (s *Sorter[T]) Close() error {
+	s.endSpill()
 	for i := range s.parts {
 		s.reset(&s.parts[i])
 	}
@@ -620,80 +523,4 @@ func (s *Sorter[T]) Close() error {
 	file := s.file
 	s.file = nil
 	return errors.Join(file.Close(), os.Remove(file.Name()))
-}
-
-// A cursor reads a run.
-type cursor[T any] struct {
-	file   *os.File
-	left   run // not read yet
-	buffer []T
-	at     int // in buffer, of the row after this one
-	row    *T
-	key    uint64
-}
-
-// next reads the next row. The error is io.EOF at the end.
-func (c *cursor[T]) next(order *Order[T]) error {
-	if c.at == len(c.buffer) {
-		n := min(int64(bufferRows[T]()), c.left.to-c.left.from)
-		if n == 0 {
-			return io.EOF
-		}
-		if c.buffer == nil {
-			c.buffer = make([]T, n)
-		}
-		c.buffer = c.buffer[:n]
-		if _, err := c.file.ReadAt(bytesOf(c.buffer), c.left.from*int64(unsafe.Sizeof(*new(T)))); err != nil {
-			return fmt.Errorf("temporary file %s: %w", c.file.Name(), err)
-		}
-		c.left.from += n
-		c.at = 0
-	}
-	c.row = &c.buffer[c.at]
-	c.at++
-	c.key = order.Key(c.row)
-	return nil
-}
-
-// A merge is a heap of cursors, of which the first has the first row.
-type merge[T any] struct {
-	order   *Order[T]
-	cursors []*cursor[T]
-}
-
-// advance goes to the next row.
-func (m *merge[T]) advance() error {
-	err := m.cursors[0].next(m.order)
-	if errors.Is(err, io.EOF) {
-		last := len(m.cursors) - 1
-		m.cursors[0] = m.cursors[last]
-		m.cursors = m.cursors[:last]
-		err = nil
-	}
-	m.down(0)
-	return err
-}
-
-func (m *merge[T]) less(a, b *cursor[T]) bool {
-	if a.key != b.key {
-		return a.key < b.key
-	}
-	return m.order.Compare(a.row, b.row) < 0
-}
-
-// down moves cursor i down the heap until no cursor below it comes first.
-func (m *merge[T]) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(m.cursors); child++ {
-			if m.less(m.cursors[child], m.cursors[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		m.cursors[i], m.cursors[least] = m.cursors[least], m.cursors[i]
-		i = least
-	}
 }

@@ -228,6 +228,7 @@ func TestPartsShareTheirMemory(t *testing.T) {
 			}
 		}
 	}
+	s.endSpill()
 	held := 0
 	for _, p := range s.parts {
 		held += 16 * cap(p.places)
