@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
@@ -18,14 +19,25 @@ func (b *Bucketer) draw(flowID int64, hop int16, delays []float64) float64 {
 	if delays[len(delays)-1] == 0 {
 		return 0
 	}
+	return delays[b.place(flowID, hop, len(delays))]
+}
+
+// place draws the place of a flow's delay at a hop among n sorted delays.
+func (b *Bucketer) place(flowID int64, hop int16, n int) int {
 	draw := b.draws.Substream(uint64(flowID), uint64(hop))
-	return delays[draw.IntN(len(delays))]
+	return draw.IntN(n)
 }
 
 // LinkBuckets has the buckets of a link, in the order of flow size.
 type LinkBuckets struct {
 	maxBytes []int64
-	delays   [][]float64
+	buckets  []drawnBucket
+}
+
+// A drawnBucket has the delays of a bucket. Most delays are 0.
+type drawnBucket struct {
+	zeros  int
+	delays []float64 // above 0, ascending
 }
 
 // ReadBuckets reads table delay_buckets, which is sorted by link and size. It returns the buckets of each
@@ -43,16 +55,17 @@ func ReadBuckets(in schema.Batches) (map[int32]*LinkBuckets, error) {
 			of = &LinkBuckets{}
 			byLink[b.Link] = of
 		}
+		zeros := sort.Search(len(b.Delays), func(i int) bool { return b.Delays[i] > 0 })
 		of.maxBytes = append(of.maxBytes, b.MaxBytes)
-		of.delays = append(of.delays, slices.Clone(b.Delays))
+		of.buckets = append(of.buckets, drawnBucket{zeros, slices.Clone(b.Delays[zeros:])})
 		return nil
 	})
 }
 
-// delaysOf returns the delays of the bucket of a flow size.
-func (b *LinkBuckets) delaysOf(sizeBytes int64) []float64 {
+// of returns the bucket of a flow size.
+func (b *LinkBuckets) of(sizeBytes int64) *drawnBucket {
 	at, _ := slices.BinarySearch(b.maxBytes, sizeBytes)
-	return b.delays[min(at, len(b.delays)-1)]
+	return &b.buckets[min(at, len(b.buckets)-1)]
 }
 
 // DrawInput is the input of Draw: the representative of each link (linksim.ReadClusters), the buckets of all
@@ -83,8 +96,14 @@ func (b *Bucketer) Draw(ctx context.Context, links step.Range, in DrawInput, out
 			return fmt.Errorf("link %d has representative %d, which has no rows in delay_buckets", r.LinkID,
 				of[r.LinkID])
 		}
-		drawn := b.draw(r.FlowID, r.Hop, buckets.delaysOf(r.SizeBytes))
-		b.add(r, drawn*float64(b.model.Params.Packets(r.SizeBytes)), 0)
+		bucket := buckets.of(r.SizeBytes)
+		if len(bucket.delays) == 0 {
+			return nil
+		}
+		at := b.place(r.FlowID, r.Hop, bucket.zeros+len(bucket.delays)) - bucket.zeros
+		if at >= 0 {
+			b.add(r, bucket.delays[at]*float64(b.model.Params.Packets(r.SizeBytes)), 0)
+		}
 		return nil
 	})
 	if err = errors.Join(err, ctx.Err()); err != nil {

@@ -70,7 +70,7 @@ func caseStep(m *step.Model, c linksim.Cases) *step.Step {
 }
 
 // drawStep draws what each hop contributes to each flow, from the buckets of the representative of the hop's
-// link. All tasks share the buckets, which take 8 bytes for each flow at each representative.
+// link. All tasks share the buckets, which take 8 bytes for each flow that a representative delays.
 func drawStep(m *step.Model, routed, clustered, cases *step.Step) *step.Step {
 	hops := routed.Output(schema.Hops)
 	buckets := cases.Output(schema.DelayBuckets)
