@@ -87,8 +87,8 @@ func lineFlow() slowdown.Chunk {
 }
 
 // lineRouted is what route writes about flows from host 1 to host 0 of lineNetwork, by default about that of
-// lineFlow.
-func lineRouted(t *testing.T, m *step.Model, sizes ...int64) slowdown.Routed {
+// lineFlow. It writes table hops to hops.
+func lineRouted(t *testing.T, m *step.Model, hops *tables.Memory, sizes ...int64) slowdown.Routed {
 	t.Helper()
 	if len(sizes) == 0 {
 		sizes = []int64{1000}
@@ -99,7 +99,7 @@ func lineRouted(t *testing.T, m *step.Model, sizes ...int64) slowdown.Routed {
 	}
 	var paths, loads tables.Memory
 	flows := methodtest.Table(methodtest.FlowRecord(rows...))
-	out := route.Sink{Hops: &tables.Memory{}, Paths: &paths, Loads: &loads}
+	out := route.Sink{Hops: hops, Paths: &paths, Loads: &loads}
 	if _, err := route.Flows(t.Context(), m, route.Chunk{FirstRow: 7, Flows: flows.Read()}, out); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func built(t *testing.T, x *FeedbackBuilder, senders bool,
 	var out tables.Memory
 	var err error
 	if senders {
-		err = x.ForSenders(t.Context(), lineFlow(), lineRouted(t, x.model), observed.Read(), &out)
+		err = x.ForSenders(t.Context(), lineFlow(), lineRouted(t, x.model, &tables.Memory{}), observed.Read(), &out)
 	} else {
 		err = x.ForPass(t.Context(), lineFlow(), observed.Read(), &out)
 	}
@@ -259,7 +259,7 @@ func TestFeedbackErrors(t *testing.T) {
 		out := &tables.Memory{}
 		for i, err := range []error{
 			x.ForPass(t.Context(), lineFlow(), observed.Read(), out),
-			x.ForSenders(t.Context(), lineFlow(), lineRouted(t, m), observed.Read(), out),
+			x.ForSenders(t.Context(), lineFlow(), lineRouted(t, m, &tables.Memory{}), observed.Read(), out),
 		} {
 			if i == 1 && c.row.Hop == 1 && c.row.LinkID == 0 {
 				if err != nil {
@@ -284,7 +284,7 @@ func TestFeedbackOfAnotherChunk(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	m := lineModel(t)
-	routed := lineRouted(t, m, 1, 1) // of rows 7 and 8
+	routed := lineRouted(t, m, &tables.Memory{}, 1, 1) // of rows 7 and 8
 	err = NewFeedbackBuilder(m, nil).ForSenders(t.Context(), lineFlow(), routed, none.Read(), none)
 	if err == nil || err.Error() != "flow_paths: flow row 8 is not in the chunk of 1 flows at row 7" {
 		t.Errorf("error %v", err)

@@ -17,7 +17,8 @@ import (
 type observationIndex struct {
 	links    int // of the topology
 	firstRow int64
-	last     []int32 // by flow of the chunk: index of its row that was read last, or -1
+	last     []int32  // by flow of the chunk: index of its row that was read last, or -1
+	observed []uint32 // by flow of the chunk: bit h % 32 is set if it has a row about hop h
 	rows     []observedHop
 	encoded  columns.Arena // blocks of the rows
 
@@ -46,6 +47,8 @@ func (x *observationIndex) read(c slowdown.Chunk, observed schema.Batches) error
 	for f := range x.last {
 		x.last[f] = -1
 	}
+	x.observed = columns.Resize(x.observed, int(c.Rows))
+	clear(x.observed)
 	x.rows = x.rows[:0]
 	x.encoded.Reset()
 	return columns.Each(observed, func(r *observation) error {
@@ -56,8 +59,46 @@ func (x *observationIndex) read(c slowdown.Chunk, observed schema.Batches) error
 		x.encoded.Add(r.Observed)
 		x.rows = append(x.rows, observedHop{r.Delay, r.Link, x.last[f], r.Hop})
 		x.last[f] = int32(len(x.rows) - 1)
+		x.observed[f] |= 1 << (uint16(r.Hop) % 32)
 		return nil
 	})
+}
+
+// A crossedLink is a row of table hops: a link on the path of a flow.
+type crossedLink struct {
+	Row  int64 `col:"flow_row"`
+	Hop  int16 `col:"hop"`
+	Link int32 `col:"link_id"`
+}
+
+// check compares the links of the rows with table hops of the chunk, except those of hop 0, which Of knows. A
+// row about another link than that of its hop is an error.
+func (x *observationIndex) check(hops schema.Batches) error {
+	return columns.EachRows(hops, tables.SmallBatch, func(part []crossedLink) error {
+		for i := range part {
+			c := &part[i]
+			f := c.Row - x.firstRow
+			if f < 0 || f >= int64(len(x.last)) {
+				return fmt.Errorf("hops: flow row %d is not in the chunk of %d flows at row %d", c.Row,
+					len(x.last), x.firstRow)
+			}
+			if c.Hop == 0 || x.observed[f]>>(uint16(c.Hop)%32)&1 == 0 { // most hops observed nothing
+				continue
+			}
+			for at := x.last[f]; at >= 0; at = x.rows[at].previous {
+				r := &x.rows[at]
+				if r.hop == c.Hop && r.link != c.Link {
+					return offPath(c.Row, r)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func offPath(row int64, r *observedHop) error {
+	return fmt.Errorf("hop_observations: flow row %d has hop %d on link %d, which is not on its path", row,
+		r.hop, r.link)
 }
 
 // Has reports whether flow f of the chunk has rows.
@@ -75,10 +116,7 @@ func (x *observationIndex) Of(f int, hops int, known []int32) ([]int32, error) {
 		r := &x.rows[at]
 		if r.hop < 0 || int(r.hop) >= hops || r.link < 0 || int(r.link) >= x.links ||
 			int(r.hop) < len(known) && r.link != known[r.hop] {
-			return nil, fmt.Errorf(
-				"hop_observations: flow row %d has hop %d on link %d, which is not on its path",
-				x.firstRow+int64(f), r.hop, r.link,
-			)
+			return nil, offPath(x.firstRow+int64(f), r)
 		}
 		k := len(x.found)
 		for k > 0 && x.rows[x.found[k-1]].hop > r.hop {

@@ -49,11 +49,12 @@ func NewSampler(m *step.Model) *Sampler {
 	return &Sampler{model: m, observed: observationIndex{links: len(m.Network.Links)}}
 }
 
-// Observed is what Sample reads for a chunk of flows: what route wrote about the chunk, table
-// hop_observations of all passes, the last one first, and table sender_fcts of the replay. The last two may
-// be in any order. Their rows of flows of other chunks are skipped.
+// Observed is what Sample reads for a chunk of flows: what route wrote about the chunk, with table hops,
+// table hop_observations of all passes, the last one first, and table sender_fcts of the replay. The last two
+// may be in any order. Their rows of flows of other chunks are skipped.
 type Observed struct {
 	Routed                slowdown.Routed
+	Hops                  schema.Batches
 	Observations, Senders schema.Batches
 }
 
@@ -110,6 +111,10 @@ func (s *Sampler) read(c slowdown.Chunk, in Observed) (err error) {
 		return err
 	}
 	if err := s.observed.read(c, in.Observations); err != nil {
+		return err
+	}
+	// The links are those of hop_contributions. The feedback of senders depends on none but the first.
+	if err := s.observed.check(in.Hops); err != nil {
 		return err
 	}
 	return s.readSenders(c.FirstRow, c.Rows, in.Senders)

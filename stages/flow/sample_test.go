@@ -13,6 +13,7 @@ import (
 	"parsimon/stages/confidence"
 	"parsimon/stages/linksim"
 	"parsimon/stages/methodtest"
+	"parsimon/stages/route"
 	"parsimon/stages/slowdown"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
@@ -50,8 +51,9 @@ func sampleRows(t *testing.T, m *step.Model, sizes []int64, observed [][]simkern
 		flows = append(flows, workload.Row{ID: int64(70 + i), Src: 1, SizeBytes: size, StartNS: 50})
 	}
 	chunk := methodtest.Table(methodtest.FlowRecord(flows...))
-	routed := lineRouted(t, m, sizes...)
-	in := Observed{Routed: routed, Observations: observations.Read(), Senders: fcts.Read()}
+	var hops tables.Memory
+	routed := lineRouted(t, m, &hops, sizes...)
+	in := Observed{Routed: routed, Hops: hops.Read(), Observations: observations.Read(), Senders: fcts.Read()}
 	rows7 := slowdown.Chunk{FirstRow: 7, Rows: int64(len(flows)), Flows: chunk.Read()}
 	out := Output{slowdown.Sink{Slowdowns: &slowdowns, Contributions: &contributions}, &cases}
 	if err = errors.Join(err, NewSampler(m).Sample(t.Context(), rows7, in, out)); err != nil {
@@ -249,11 +251,59 @@ func TestSampleRefusesFlowsWithoutPaths(t *testing.T) {
 	if err := tables.SenderFCTs.Write(&fcts, []tables.SenderFCT{{FlowRow: 7}}); err != nil {
 		t.Fatal(err)
 	}
-	in := Observed{Observations: none.Read(), Senders: fcts.Read()}
+	in := Observed{Hops: none.Read(), Observations: none.Read(), Senders: fcts.Read()}
 	in.Routed = slowdown.Routed{Paths: none.Read(), Loads: none.Read()}
 	out := Output{slowdown.Sink{Slowdowns: &none}, &none}
 	err := NewSampler(lineModel(t)).Sample(t.Context(), lineFlow(), in, out)
 	if err == nil || err.Error() != "flow 70: no row in flow_paths" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The link of an observation is that of the contribution. If it were another link of the network, answers
+// would blame a link that the flow does not cross.
+func TestSampleRefusesLinksOffThePath(t *testing.T) {
+	m := lineModel(t)
+	sample := func(hop int16, link int32, firstRow int64) error {
+		var observations, fcts, hops, paths, loads, none tables.Memory
+		var blocks columns.Arena
+		blocks.Add(linksim.AppendBlocks(nil, []simkernel.Block{{WaitNS: 9}}))
+		row := tables.Observation{FlowRow: 7, Hop: hop, Hops: 3, LinkID: link, Observed: columns.Item(0)}
+		flows := methodtest.FlowRecord(workload.Row{ID: 70, Src: 1, SizeBytes: 1000})
+		chunk := route.Chunk{FirstRow: firstRow, Flows: methodtest.Table(flows).Read()}
+		_, err := route.Flows(t.Context(), m, chunk, route.Sink{Hops: &hops, Paths: &none, Loads: &none})
+		chunk = route.Chunk{FirstRow: 7, Flows: methodtest.Table(flows).Read()}
+		_, wrong := route.Flows(t.Context(), m, chunk, route.Sink{Hops: &none, Paths: &paths, Loads: &loads})
+		err = errors.Join(err, wrong,
+			tables.HopObservations.WriteOrdered(&observations, []tables.Observation{row}, []int32{0}, &blocks),
+			tables.SenderFCTs.Write(&fcts, []tables.SenderFCT{{FlowRow: 7}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := Observed{Routed: slowdown.Routed{Paths: paths.Read(), Loads: loads.Read()}, Hops: hops.Read(),
+			Observations: observations.Read(), Senders: fcts.Read()}
+		out := Output{slowdown.Sink{Slowdowns: &tables.Memory{}, Contributions: &tables.Memory{}}, &tables.Memory{}}
+		return NewSampler(m).Sample(t.Context(), lineFlow(), in, out)
+	}
+	for _, c := range []struct {
+		hop      int16
+		link     int32
+		firstRow int64
+		want     string
+	}{
+		{0, 4, 7, ""}, {1, 2, 7, ""}, {2, 0, 7, ""},
+		{0, 2, 7, "hop_observations: flow row 7 has hop 0 on link 2, which is not on its path"},
+		{1, 3, 7, "hop_observations: flow row 7 has hop 1 on link 3, which is not on its path"},
+		{2, 2, 7, "hop_observations: flow row 7 has hop 2 on link 2, which is not on its path"},
+		{2, 0, 8, "hops: flow row 8 is not in the chunk of 1 flows at row 7"},
+		{2, 0, 6, "hops: flow row 6 is not in the chunk of 1 flows at row 7"},
+	} {
+		got := ""
+		if err := sample(c.hop, c.link, c.firstRow); err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("hop %d on link %d, hops of row %d: error %q, want %q", c.hop, c.link, c.firstRow, got, c.want)
+		}
 	}
 }

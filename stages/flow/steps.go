@@ -128,6 +128,7 @@ func sampleStep(m *step.Model, flows, routed, replayed *step.Step, observed []st
 		chunk := slowdown.ChunkOf(t, flows)
 		in := Observed{
 			Routed:       slowdown.RoutedOf(t, routed),
+			Hops:         t.Part(routed.Output(schema.Hops), t.Number()),
 			Observations: t.Read(rows, observed...),
 			Senders:      t.Read(rows, fcts),
 		}
@@ -135,7 +136,8 @@ func sampleStep(m *step.Model, flows, routed, replayed *step.Step, observed []st
 			Output{slowdown.SinkOf(t), t.Sink(schema.CaseSlowdowns)})
 	})
 	reads := append(
-		[]step.Output{routed.Output(schema.FlowPaths), routed.Output(schema.LinkLoads), fcts}, observed...)
+		[]step.Output{routed.Output(schema.FlowPaths), routed.Output(schema.LinkLoads),
+			routed.Output(schema.Hops), fcts}, observed...)
 	writes := []schema.Table{schema.Slowdowns, schema.HopContributions, schema.CaseSlowdowns}
 	return slowdown.Step(flows, reads, writes, work)
 }
