@@ -6,8 +6,8 @@ import (
 )
 
 // mostCompared is the maximum number of rows of a file that are compared. If one in a thousand of them
-// repeats another one, the estimated number of these rows has a standard error of about 6%.
-const mostCompared = 1 << 19
+// repeats another one, the estimated number of these rows has a standard error of about 9%.
+const mostCompared = 1 << 18
 
 // repeatedRows counts the rows of a file that repeat another one, and their bytes. Rows are equal if their
 // hashes are. Of many rows, those with small hashes are compared, and all with many bytes: whether a row is
@@ -48,13 +48,20 @@ func (r *repeatedRows) isSmall(row *rowHash) bool { return row.hash>>(64-r.shift
 
 func (r *repeatedRows) isLarge(row *rowHash) bool { return r.shift > 0 && float64(row.bytes) > r.large }
 
-// thin combines equal rows and, as long as too many are left, halves the range of hashes that are compared.
+// thin halves the range of hashes that are compared until there is room. A file of few different texts has
+// all of its rows compared.
 func (r *repeatedRows) thin() {
-	r.combine()
-	for len(r.rows) > r.most/2 {
+	enough := r.most / 4 * 3
+	if r.shift == 0 {
+		r.combine()
+	}
+	for len(r.rows) > enough {
 		r.shift++
 		r.large = max(r.large, r.bytes/float64(r.most/4))
 		r.rows = slices.DeleteFunc(r.rows, func(row rowHash) bool { return !r.compares(&row) })
+		if len(r.rows) > enough {
+			r.combine()
+		}
 	}
 }
 
