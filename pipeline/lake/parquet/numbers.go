@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/delta"
@@ -24,7 +25,7 @@ import (
 // Columns of numbers without nulls are most of what a lake has. This file decodes their pages into the memory
 // of an Arrow column:
 //
-//	file ─ one read ─→ pages of a column chunk ─ header, checksum, zstd ─→ delta or plain ─→ column
+//	file ─ one read ─→ pages of a column chunk ─ header, checksum, codec ─→ delta or plain ─→ column
 //
 // parquet-go reads each page separately, decodes its header by reflection and the values into memory of its
 // own. The decoder takes only pages as a Writer writes them, and leaves other column chunks to parquet-go.
@@ -48,8 +49,8 @@ func (c columnChunk) hasNumbers(of schema.Column) bool {
 	default:
 		return false
 	}
-	codec := c.meta.Codec == format.Uncompressed || c.meta.Codec == format.Zstd
-	return codec && c.Node().Required() && c.meta.DictionaryPageOffset == 0
+	codecs := []format.CompressionCodec{format.Uncompressed, format.Zstd, format.Snappy}
+	return slices.Contains(codecs, c.meta.Codec) && c.Node().Required() && c.meta.DictionaryPageOffset == 0
 }
 
 // numbers reads rows from..to of a column chunk. ok is false if parquet-go has to read it.
@@ -110,9 +111,21 @@ func (d *decoder) decompressed(codec format.CompressionCodec, h pageHeader, page
 		return page, nil
 	}
 	d.page = slices.Grow(d.page[:0], int(h.uncompressed+zstdSlack))
-	page, err := pageZstd.DecodeAll(page, d.page[:0:h.uncompressed+zstdSlack])
-	if err == nil && int64(len(page)) != h.uncompressed {
-		err = fmt.Errorf("a page of %d bytes has %d", h.uncompressed, len(page))
+	size := int64(0)
+	var err error
+	if codec == format.Snappy {
+		var n int
+		n, err = snappy.DecodedLen(page)
+		size = int64(n)
+		if err == nil && size == h.uncompressed {
+			page, err = snappy.Decode(d.page[:size], page)
+		}
+	} else {
+		page, err = pageZstd.DecodeAll(page, d.page[:0:h.uncompressed+zstdSlack])
+		size = int64(len(page))
+	}
+	if err == nil && size != h.uncompressed {
+		err = fmt.Errorf("a page of %d bytes has %d", h.uncompressed, size)
 	}
 	return page, err
 }

@@ -1,6 +1,7 @@
 package parquet
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -9,7 +10,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/compress/snappy"
 
 	"parsimon/pipeline/internal/fixture"
 	"parsimon/schema"
@@ -91,19 +93,39 @@ func TestDamagedNumbers(t *testing.T) {
 	if _, err := d.decompressed(chunk.meta.Codec, h, values[1:]); err == nil {
 		t.Error("a page with another checksum is read")
 	}
-	if zeros, err := zstdFast.Encode(nil, make([]byte, 1<<20)); err != nil {
-		t.Error(err)
-	} else {
-		h := pageHeader{isCompressed: true}
-		for _, h.uncompressed = range []int64{1<<20 - 1, 1000, 1<<20 + 1} {
-			if _, err := d.decompressed(format.Zstd, h, zeros); err == nil || cap(d.page) > 2<<20 {
-				t.Errorf("a page of 1 MB is read, and its header declares %d bytes", h.uncompressed)
-			}
-		}
+	for _, codec := range []compress.Codec{zstdFast, &snappy.Codec{}} {
+		expectDamaged(t, codec)
 	}
 	h.encoding = 0
 	if _, err := d.decode(arrow.INT64, make([]byte, 8*h.rows), h, values, 0); err == nil {
 		t.Error("a page with fewer bytes than its numbers take is read")
+	}
+}
+
+// expectDamaged expects an error for a page whose header declares another length than it has, without memory
+// for many times as many bytes. A damaged page may have wrong bytes, but does not cause a panic.
+func expectDamaged(t *testing.T, codec compress.Codec) {
+	t.Helper()
+	zeros := make([]byte, 1<<20)
+	page, err := codec.Encode(nil, zeros)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d decoder
+	h := pageHeader{isCompressed: true}
+	for _, h.uncompressed = range []int64{1<<20 - 1, 1000, int64(len(page)), 1<<20 + 1} {
+		if _, err := d.decompressed(codec.CompressionCodec(), h, page); err == nil || cap(d.page) > 2<<20 {
+			t.Errorf("%s: a page of 1 MB is read, and its header declares %d bytes", codec, h.uncompressed)
+		}
+	}
+	h.uncompressed = 1 << 20
+	if got, err := d.decompressed(codec.CompressionCodec(), h, page); err != nil || !bytes.Equal(got, zeros) {
+		t.Errorf("%s: %d bytes are read, %v", codec, len(got), err)
+	}
+	for i := range min(len(page), 100) {
+		damaged := append([]byte(nil), page...)
+		damaged[i] ^= 0x55
+		_, _ = d.decompressed(codec.CompressionCodec(), h, damaged)
 	}
 }
 

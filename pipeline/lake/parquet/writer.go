@@ -159,9 +159,7 @@ func parquetSchema(t schema.Table, keys []Key) (*parquet.Schema, columnTypes) {
 		if t.Temporary { // read once or twice, then removed
 			encoding = ""
 		}
-		if !compresses(t, c) {
-			encoding += ",uncompressed"
-		}
+		encoding += compression(t, c)
 		fields[i] = reflect.StructField{
 			Name: "F" + strconv.Itoa(i), Type: typ,
 			Tag: reflect.StructTag(`parquet:"` + c.Name + encoding + `"`),
@@ -217,22 +215,28 @@ func (s bufferedSchema) setTypes(t schema.Table, keys int) columnTypes {
 	return types
 }
 
-// compresses reports whether the pages of a column are compressed with zstd. Integers are bit-packed, after
+// compression returns the tag of a column's compression, which is empty for zstd. Integers are bit-packed, after
 // which zstd gains almost nothing (a factor of 1.00 to 1.05 on tables of millions of rows). The times of paths
 // in table hops are an exception: with zstd they take 2.4 bytes a row less, but 1.7 to 2.9 times as long.
-// Small numbers that can be null have few distinct values, and are compressed. Temporary tables are not
-// compressed, because they are removed soon.
-func compresses(t schema.Table, c schema.Column) bool {
+// Small numbers that can be null have few distinct values, and are compressed. Fractions, other than those of
+// lists, are compressed with Snappy: they take 1.04 to 1.14 times as many bytes as with zstd, and half of the
+// time. Temporary tables are not compressed, because they are removed soon.
+func compression(t schema.Table, c schema.Column) string {
+	const none = ",uncompressed"
 	if t.Temporary {
-		return false
+		return none
 	}
 	switch c.Type.ID() {
 	case arrow.INT16:
-		return c.Nullable
+		if !c.Nullable {
+			return none
+		}
 	case arrow.INT32, arrow.INT64:
-		return false
+		return none
+	case arrow.FLOAT64:
+		return ",snappy"
 	}
-	return true
+	return ""
 }
 
 // Write appends a batch, which must have the columns of the table.
