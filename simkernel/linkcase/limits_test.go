@@ -2,9 +2,11 @@ package linkcase
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"parsimon/simkernel"
+	"parsimon/simkernel/kerneltest"
 )
 
 // Values at the limits of a case are accepted, and values beyond them are refused. Otherwise sums of times
@@ -68,6 +70,29 @@ func TestValuesAtTheLimits(t *testing.T) {
 		}
 		if err := accepted(c.most + 1); err == nil {
 			t.Errorf("%s: %d is accepted", name, c.most+1)
+		}
+	}
+}
+
+// If the bound were above the time that some packets take, a queue that exceeds the threshold could be
+// treated as shallow, and its packets would have no marks.
+func TestLeastIsALowerBound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 17))
+	for range 10_000 {
+		q := target{
+			wire:   simkernel.NewWireTime(1e9 + rng.Float64()*1e13),
+			header: kerneltest.Pick[int64](rng, 0, 1, 48),
+		}
+		sumPS := int64(0)
+		bytes := int64(0)
+		for range 1 + rng.IntN(kerneltest.Pick(rng, 1, 3, 1000)) {
+			packet := q.header + 1 + rng.Int64N(kerneltest.Pick[int64](rng, 1, 1000))
+			sumPS += q.wire.PS(packet)
+			bytes += packet
+		}
+		least := q.least(bytes)
+		if least > sumPS {
+			t.Fatalf("packets of %d bytes take %d ps, the lower bound is %d ps", bytes, sumPS, least)
 		}
 	}
 }
