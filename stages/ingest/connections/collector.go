@@ -18,11 +18,15 @@ type Collector struct {
 	Memory extsort.Memory // of the rows that are sorted
 	texts  struct{ observers, labels *texts }
 
-	mu       sync.Mutex // of all fields below until Merge
+	mu       sync.Mutex // of all fields until Merge
 	records  *extsort.Sorter[storedRecord]
 	origins  []origin
 	added    []storedRecord // the rows of the last call, for their memory
 	readings []*Reading
+
+	// numbered is held, besides mu, while texts, origins and readings change: the sort compares records by them
+	// in another goroutine.
+	numbered sync.RWMutex
 }
 
 // NewCollector returns a Collector without records.
@@ -56,6 +60,8 @@ func (c *Collector) Read(source int32) *Reading {
 	defer c.mu.Unlock()
 	r := &Reading{collector: c, number: int32(len(c.readings)), source: source, sums: newRecordSums(),
 		origins: &originNumbers{numbers: map[origin]int32{}}}
+	c.numbered.Lock()
+	defer c.numbered.Unlock()
 	c.readings = append(c.readings, r)
 	return r
 }
@@ -63,35 +69,49 @@ func (c *Collector) Read(source int32) *Reading {
 // Write collects a batch of table records. It implements schema.Sink.
 func (r *Reading) Write(batch arrow.Record) error {
 	of := columnsOf(batch)
-	c := r.collector
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.added = c.added[:0]
-	for i := range int(batch.NumRows()) {
-		row := of.record(i)
-		if err := r.add(&row, of.observer.Value(i), of.service.Value(i), of.vnet.Value(i)); err != nil {
-			return err
+	return r.collector.add(func() error {
+		for i := range int(batch.NumRows()) {
+			row := of.record(i)
+			if err := r.add(&row, of.observer.Value(i), of.service.Value(i), of.vnet.Value(i)); err != nil {
+				return err
+			}
 		}
-	}
-	return c.records.AddAll(c.added)
+		return nil
+	})
 }
 
 // Add collects rows of table records, as Write does.
 func (r *Reading) Add(rows []Row) error {
-	c := r.collector
+	return r.collector.add(func() error {
+		for i := range rows {
+			row := rows[i].record()
+			if err := r.add(&row, rows[i].Observer, rows[i].Service, rows[i].VNet); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// add adds the records that number appends to c.added to the sort.
+func (c *Collector) add(number func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.added = c.added[:0]
-	for i := range rows {
-		row := rows[i].record()
-		if err := r.add(&row, rows[i].Observer, rows[i].Service, rows[i].VNet); err != nil {
-			return err
-		}
+	if err := c.locked(number); err != nil {
+		return err
 	}
 	return c.records.AddAll(c.added)
 }
 
-// add appends a record to those that are added to the sort.
+// locked calls do while no records are compared.
+func (c *Collector) locked(do func() error) error {
+	c.numbered.Lock()
+	defer c.numbered.Unlock()
+	return do()
+}
+
+// add numbers the texts and the origin of a record, and appends it to those that are added to the sort.
 func (r *Reading) add(row *record, observer, service, vnet string) error {
 	c := r.collector
 	if err := row.check(); err != nil {

@@ -76,6 +76,8 @@ func (c *Collector) compareRecords(a, b *storedRecord) int {
 	if a.endNS != b.endNS {
 		return cmp.Compare(a.endNS, b.endNS)
 	}
+	c.numbered.RLock()
+	defer c.numbered.RUnlock()
 	x := &c.origins[a.origin]
 	y := &c.origins[b.origin]
 	if x.observer != y.observer {

@@ -42,8 +42,8 @@ func (o Order[T]) Within(low, high uint64) Order[T] {
 	return o
 }
 
-// A Sorter collects rows and returns them in order. It is used by one goroutine at a time. The caller closes
-// it.
+// A Sorter collects rows and returns them in order. It is used by one goroutine at a time. The functions of the
+// Order are called in other goroutines, too, while rows are added or passed. The caller closes the Sorter.
 type Sorter[T any] struct {
 	order  Order[T]
 	memory *Memory
@@ -344,7 +344,7 @@ func (s *Sorter[T]) Each(ctx context.Context, do func(row *T) error) error {
 
 // Drain calls do with each row, as Each does, and removes the rows. The memory of a part is free once its
 // rows were passed. Rows can then be added again. While do runs, a goroutine sorts the next part or merges
-// the runs: it calls the functions of the Order. After an error, the Sorter can only be closed.
+// the runs. After an error, the Sorter can only be closed.
 func (s *Sorter[T]) Drain(ctx context.Context, do func(row *T) error) error {
 	s.endSpill()
 	if s.err != nil {
