@@ -199,30 +199,31 @@ const repeatsNoted = 0.001
 // noteRepeats adds a note if a large share of the rows of a flow log repeat others, as if the log had been
 // written twice. recordsFile has the records of the staged rows; empty: there are none.
 func (in *Ingester) noteRepeats(ctx context.Context, w fileWork, recordsFile string) error {
-	var again, all int64
-	var bytes, allBytes float64
-	about := ""
+	var again repetition
+	var all, allBytes float64
 	if recordsFile != "" {
 		query := step("repeats", values{"records": duckdb.ScanParquet(recordsFile)})
-		if err := in.query(ctx, query, &again, &bytes, &all, &allBytes); err != nil {
+		if err := in.query(ctx, query, &again.rows, &again.bytes, &all, &allBytes); err != nil {
 			return err
 		}
 	}
 	if w.regular != nil {
-		more := w.regular.repeats.count()
-		if more.isEstimate {
-			about = "about "
-		}
-		again += more.rows
-		bytes += more.bytes
-		all += w.regular.n
+		regular := w.regular.repeats.count()
+		again.rows += regular.rows
+		again.bytes += regular.bytes
+		again.rowsError = regular.rowsError
+		again.bytesError = regular.bytesError
+		all += float64(w.regular.n)
 		allBytes += w.regular.bytes
 	}
-	many := float64(again) >= repeatsNoted*float64(all) || bytes >= repeatsNoted*allBytes
-	if again > 0 && many {
-		in.note("repeats", w.file, fmt.Sprintf(": %s%d of %d rows repeat another row of their file, %s of %s "+
+	if again.isMany(repeatsNoted, all, allBytes) {
+		about := ""
+		if again.rowsError > 0 {
+			about = "about "
+		}
+		in.note("repeats", w.file, fmt.Sprintf(": %s%.0f of %.0f rows repeat another row of their file, %s of %s "+
 			"bytes: they count as separate records; if the exporter wrote them twice, ingest the file without them",
-			about, again, all, units.Human(bytes), units.Human(allBytes)))
+			about, again.rows, all, units.Human(again.bytes), units.Human(allBytes)))
 	}
 	return nil
 }

@@ -161,7 +161,6 @@ func (in *Ingester) newRegularRows(m *Mapping, n int32, out FileTables) *regular
 	r := &regularRows{
 		Ingester: in, m: m, format: regularFormats[m.Name], source: n,
 		addresses: map[string]*regularAddress{},
-		repeats:   repeatedRows{most: mostCompared},
 		out:       regularOut{FileTables: out}, regularLine: regularLine{layoutN: -1},
 	}
 	if m.Records && !in.o.NoMerge {

@@ -72,7 +72,7 @@ func TestRecordsOfRegularRows(t *testing.T) {
 	}
 	again := r.repeats.count()
 	if again.rows != 0 {
-		t.Errorf("%d sampled rows repeat others", again.rows)
+		t.Errorf("%g sampled rows repeat others", again.rows)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestRepeatedRegularRows(t *testing.T) {
 	}
 	again = flows.repeats.count()
 	if again.rows != 0 || flows.n != 2 {
-		t.Errorf("%d of %d flows repeat others", again.rows, flows.n)
+		t.Errorf("%g of %d flows repeat others", again.rows, flows.n)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestLinesOfRegularRows(t *testing.T) {
 	}
 	again := r.repeats.count()
 	if again.rows != 2 {
-		t.Errorf("%d rows repeat others", again.rows)
+		t.Errorf("%g rows repeat others", again.rows)
 	}
 	for i, line := range []string{`{"ip_src":"0","ip_dst":"1","bytes":9,"timestamp_start":"1769850000"}`,
 		`{"ip_src":"0","ip_dst":1.5}`, `[]`} {

@@ -6,74 +6,111 @@ import (
 	"testing"
 )
 
-// Few rows are compared with all others. If this were an estimate, the remark about a small file would be
-// wrong.
+// The repeated rows of a small file are counted exactly.
 func TestRepeatedRowsAreCounted(t *testing.T) {
-	r := repeatedRows{most: 1000}
-	for i := range uint64(200) {
-		for range 1 + i%3 {
-			r.add(i*0x9e3779b97f4a7c15, int64(i))
-		}
-	}
-	rows := int64(0)
+	var r repeatedRows
+	rows := 0.0
 	bytes := 0.0
 	for i := range 200 {
-		rows += int64(i % 3)
+		for range 1 + i%3 {
+			r.add(uint64(i)*0x9e3779b97f4a7c15, int64(i))
+		}
+		rows += float64(i % 3)
 		bytes += float64(i * (i % 3))
 	}
 	got := r.count()
 	if got != (repetition{rows: rows, bytes: bytes}) {
-		t.Errorf("%+v, want %d rows, %g bytes", got, rows, bytes)
+		t.Errorf("%+v, want %g rows, %g bytes", got, rows, bytes)
 	}
 }
 
-// Of many rows, a sample is compared, whose size is bounded. Rows with many bytes are in any sample:
-// otherwise, a few of them that repeat others would be missed.
+// The repeated rows of a large file are estimated, whether few rows are repeated often or many rows once. The
+// errors of the estimates have the standard deviation that count states, even if most bits are set.
 func TestRepeatedRowsAreEstimated(t *testing.T) {
 	const (
-		all   = 1 << 20
-		again = all / 8
-		large = int64(1e9)
+		all   = 100_000
+		bytes = 1000
 	)
-	random := rand.New(rand.NewPCG(1, 2))
-	r := repeatedRows{most: 1 << 12}
-	add := func(hash uint64, bytes int64) {
-		r.add(hash, bytes)
-		if len(r.rows) >= r.most {
-			t.Fatalf("%d rows are compared", len(r.rows))
+	for _, c := range []struct{ texts, copies int }{{0, 0}, {1, all}, {1, 20_000}, {10, 3000}, {15_000, 1}} {
+		again := float64(c.texts * c.copies)
+		const files = 40
+		var squares float64
+		for seed := range uint64(files) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			r := repeatedRows{bits: make([]uint64, 512)} // 32,768 bits
+			for i := range all {
+				hash := random.Uint64()
+				r.add(hash, bytes)
+				if i < c.texts {
+					for range c.copies {
+						r.add(hash, bytes)
+					}
+				}
+			}
+			got := r.count()
+			if math.Abs(got.bytes-bytes*got.rows) > 1 || math.Abs(got.bytesError-bytes*got.rowsError) > 1 {
+				t.Errorf("%v: %+v, all rows have %d bytes", c, got, bytes)
+			}
+			rows := float64(all) + again
+			if many := got.isMany(repeatsNoted, rows, bytes*rows); many != (again > 0) {
+				t.Errorf("%v: %+v, many: %v", c, got, many)
+			}
+			z := (got.rows - again) / got.rowsError
+			squares += z * z
 		}
-	}
-	for i := range all {
-		hash := random.Uint64()
-		add(hash, 1000)
-		if i < again {
-			add(hash, 1000)
+		// Without repeated rows, half of the estimates are below 0 and become 0.
+		if mean := squares / files; mean > 1.8 || mean < 0.25 {
+			t.Errorf("%v: squares of the errors have a mean of %.2f variances", c, mean)
 		}
-		if i == all/2 || i == all-1 {
-			add(math.MaxUint64, large)
-		}
-	}
-	got := r.count()
-	near := func(a, b float64) bool { return math.Abs(a-b) < 0.15*b }
-	if !got.isEstimate || !near(float64(got.rows), again+1) || !near(got.bytes-float64(large), 1000*again) {
-		t.Errorf("%+v, want about %d rows, %d bytes", got, again, 1000*again+large)
 	}
 }
 
-// Rows that are all equal, or have no bytes, take no more memory than others, and no endless time.
-func TestRepeatedRowsOfOneText(t *testing.T) {
-	equal := repeatedRows{most: 16}
-	empty := repeatedRows{most: 16}
-	for i := range uint64(1000) {
-		equal.add(math.MaxUint64, 5)
-		empty.add(i<<40, 0)
+// A row with many bytes does not seem to repeat another one whose bit is the same, and is found again.
+func TestRepeatedRowsWithManyBytes(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		random := rand.New(rand.NewPCG(3, 4))
+		r := repeatedRows{bits: make([]uint64, 64)}
+		for range 10_000 {
+			r.add(random.Uint64(), 1)
+		}
+		for i := range 50 {
+			r.add(math.MaxUint64-uint64(64*i), 1e9)
+		}
+		if again {
+			r.add(math.MaxUint64, 1e9)
+		}
+		got := r.count()
+		if many := got.isMany(repeatsNoted, 10_051, r.bytes); many != again {
+			t.Errorf("%v: %+v", again, got)
+		}
 	}
-	got := equal.count()
-	if got != (repetition{rows: 999, bytes: 4995}) {
-		t.Errorf("equal rows: %+v", got)
+}
+
+// A file becomes large at a number of different rows. Those before still count.
+func TestRepeatedRowsBeforeAndAfter(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var hashes []uint64
+	for range exactRows + 1000 {
+		hashes = append(hashes, random.Uint64())
 	}
-	got = empty.count()
-	if got.rows != 0 || len(empty.rows) >= empty.most {
-		t.Errorf("rows without bytes: %+v, %d are compared", got, len(empty.rows))
+	var r repeatedRows
+	for _, h := range append(hashes, hashes...) {
+		r.add(h, 10)
+	}
+	got := r.count()
+	if math.Abs(got.rows-float64(len(hashes))) > 5*got.rowsError || got.rowsError == 0 || got.rowsError > 100 {
+		t.Errorf("%+v, want %d rows", got, len(hashes))
+	}
+}
+
+// Rows without bytes are not many bytes.
+func TestRepeatedRowsWithoutBytes(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	r := repeatedRows{bits: make([]uint64, 512)}
+	for range 1000 {
+		r.add(random.Uint64(), 0)
+	}
+	if len(r.set) > 0 {
+		t.Errorf("%d rows without bytes are a set", len(r.set))
 	}
 }
