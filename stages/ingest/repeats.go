@@ -5,11 +5,11 @@ import "math"
 const (
 	// exactRows is the number of different rows of a file up to which repeated rows are counted exactly.
 	exactRows = 1 << 18
-	// repeatBits is the number of bits that count the repeated rows of larger files. They take 16 MB. The standard
-	// error of the count of 10⁹ rows is 0.05% of them, of 10⁸ rows 0.007%.
+	// repeatBits is the number of bits that count the repeated rows of larger files. They take 16 MB. The
+	// standard error of the count of 10⁹ rows is 0.05% of them, of 10⁸ rows 0.007%.
 	repeatBits = 1 << 27
-	// largeShare is the share of all bytes so far from which on rows are compared exactly. Each of them makes the
-	// sum larger by this share, so 10¹⁵ bytes have at most 35/largeShare different ones.
+	// largeShare is the share of all bytes so far from which on rows are compared exactly. Each of them makes
+	// the sum larger by this share, so 10¹⁵ bytes have at most 35/largeShare different ones.
 	largeShare = 1. / 4096
 )
 

@@ -52,14 +52,16 @@ func TestRepeatedRowsAreEstimated(t *testing.T) {
 				t.Errorf("%v: %+v, all rows have %d bytes", c, got, bytes)
 			}
 			rows := float64(all) + again
-			if many := got.isMany(repeatsNoted, rows, bytes*rows); many != (again > 0) {
+			many := got.isMany(repeatsNoted, rows, bytes*rows)
+			if many != (again > 0) {
 				t.Errorf("%v: %+v, many: %v", c, got, many)
 			}
 			z := (got.rows - again) / got.rowsError
 			squares += z * z
 		}
 		// Without repeated rows, half of the estimates are below 0 and become 0.
-		if mean := squares / files; mean > 1.8 || mean < 0.25 {
+		mean := squares / files
+		if mean > 1.8 || mean < 0.25 {
 			t.Errorf("%v: squares of the errors have a mean of %.2f variances", c, mean)
 		}
 	}
@@ -80,7 +82,8 @@ func TestRepeatedRowsWithManyBytes(t *testing.T) {
 			r.add(math.MaxUint64, 1e9)
 		}
 		got := r.count()
-		if many := got.isMany(repeatsNoted, 10_051, r.bytes); many != again {
+		many := got.isMany(repeatsNoted, 10_051, r.bytes)
+		if many != again {
 			t.Errorf("%v: %+v", again, got)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Sources are read side by side while a run of the sort is written, which compares records by their observers.
-// Most records have a connection, a start and an end in common with others. The race detector checks it (make
-// race).
+// Sources are read side by side while a run of the sort is written, which compares records by their
+// observers. Most records have a connection, a start and an end in common with others. The race detector
+// checks it (make race).
 func TestCollectorComparesWhileRowsAreAdded(t *testing.T) {
 	c := NewCollector(Settings{TmpDir: t.TempDir(), MemoryBytes: 1 << 20})
 	defer func() {
@@ -17,7 +17,10 @@ func TestCollectorComparesWhileRowsAreAdded(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	const batches, rowsOfBatch = 20, 512
+	const (
+		batches     = 20
+		rowsOfBatch = 512
+	)
 	var sources sync.WaitGroup
 	for source := range int32(4) {
 		sources.Go(func() {

@@ -42,8 +42,9 @@ func (o Order[T]) Within(low, high uint64) Order[T] {
 	return o
 }
 
-// A Sorter collects rows and returns them in order. It is used by one goroutine at a time. The functions of the
-// Order are called in other goroutines, too, while rows are added or passed. The caller closes the Sorter.
+// A Sorter collects rows and returns them in order. It is used by one goroutine at a time. The functions of
+// the Order are called in other goroutines, too, while rows are added or passed. The caller closes the
+// Sorter.
 type Sorter[T any] struct {
 	order  Order[T]
 	memory *Memory
