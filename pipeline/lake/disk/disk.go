@@ -57,11 +57,10 @@ func (r Root) OpenLock(path string) (*os.File, error) {
 	return r.Root.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 }
 
-// MkdirAll is os.Root.MkdirAll. If another session removes an empty directory on the way, it makes it again. A
-// session that removes it without a pause wins nine of ten times.
+// MkdirAll is os.Root.MkdirAll. If another session removes an empty directory on the way, it makes it again.
 func (r Root) MkdirAll(path string, perm fs.FileMode) error {
 	return guarded("mkdir", path, func() error {
-		const tries = 1000
+		const tries = 100
 		err := r.Root.MkdirAll(path, perm)
 		for n := 1; n < tries && errors.Is(err, fs.ErrNotExist); n++ {
 			err = r.Root.MkdirAll(path, perm)

@@ -3,6 +3,7 @@ package disk
 import (
 	"os"
 	"testing"
+	"time"
 )
 
 // A session removes a directory that is empty, such as _tmp, while another session makes a directory in it.
@@ -24,6 +25,8 @@ func TestMkdirAllWhileTheParentIsRemoved(t *testing.T) {
 				return
 			default:
 				_ = r.Remove("all") // fails while it is not empty
+				// Without a pause, it may win all of MkdirAll's tries. A session removes a directory once.
+				time.Sleep(time.Microsecond)
 			}
 		}
 	}()
