@@ -13,10 +13,10 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/columns"
+	"parsimon/schema/selection"
 	"parsimon/schema/sizebin"
 	"parsimon/schema/units"
 	"parsimon/simkernel"
-	"parsimon/stages/rng"
 	"parsimon/stages/route"
 	"parsimon/stages/step"
 	"parsimon/stages/tables"
@@ -248,7 +248,9 @@ func (x *contention) features(flows []featureFlow) []float32 {
 			if weight > 0 {
 				at := q * float64(n-1)
 				lo := int(at)
-				values = fromNth(values, lo-(n-len(values)))
+				rank := lo - (n - len(values))
+				selection.Place(values, rank)
+				values = values[rank:]
 				below := math.Log(values[0])
 				above := below
 				if len(values) > 1 {
@@ -261,44 +263,6 @@ func (x *contention) features(flows []featureFlow) []float32 {
 		}
 	}
 	return out
-}
-
-// fromNth returns the values that have index n or higher in sorted order. The first one is the smallest; the
-// others are unordered. fromNth reorders the values (Hoare, Algorithm 65: Find).
-func fromNth(values []float64, n int) []float64 {
-	var pivots rng.Stream
-	lo := 0
-	hi := len(values)
-	for hi-lo > 1 {
-		pivot := values[lo+pivots.IntN(hi-lo)]
-		less := lo + partition(values[lo:hi], func(v float64) bool { return v < pivot })
-		if n < less {
-			hi = less
-			continue
-		}
-		equal := less + partition(values[less:hi], func(v float64) bool { return !(v > pivot) }) // also if NaN
-		if n < equal {
-			break
-		}
-		lo = equal
-	}
-	return values[n:]
-}
-
-// partition moves the values that belong to the front there, and returns their number. It has no branch that
-// depends on a value, because the processor could not predict it.
-func partition(values []float64, front func(v float64) bool) int {
-	n := 0
-	for i, v := range values {
-		values[i] = values[n]
-		values[n] = v
-		more := 0
-		if front(v) {
-			more = 1
-		}
-		n += more
-	}
-	return n
 }
 
 // within reports whether the distance of two links is below 1. limit is log(1 + Error). within compares no

@@ -91,37 +91,6 @@ func TestClustersAreGreedy(t *testing.T) {
 	}
 }
 
-// Quantiles are values at indexes of the sorted slowdowns. A selection that returned others would change
-// clusters.
-func TestValuesFromNth(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	for trial := range 2000 {
-		values := make([]float64, 1+rng.IntN(60))
-		for i := range values {
-			switch trial % 4 {
-			case 0:
-				values[i] = rng.Float64()
-			case 1:
-				values[i] = float64(rng.IntN(4))
-			case 2: // a queue that builds up and empties
-				values[i] = float64(min(i, len(values)-i))
-			case 3:
-				values[i] = float64(-i)
-			}
-		}
-		sorted := slices.Sorted(slices.Values(values))
-		n := rng.IntN(len(values))
-		got := fromNth(values, n)
-		if got[0] != sorted[n] {
-			t.Fatalf("value %d of %v is %v", n, sorted, got[0])
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, sorted[n:]) {
-			t.Fatalf("from %d of %v: %v", n, sorted, got)
-		}
-	}
-}
-
 // Expected slowdowns increase with bursts and do not depend on the range of links.
 func TestExpectedFeatures(t *testing.T) {
 	n := topologytest.MustClos(t, methodtest.SmallClos())
