@@ -252,15 +252,18 @@ func (s *Simulator) run(
 		if err := ctx.Err(); err != nil {
 			return stats, err
 		}
+		if !wants(id) {
+			continue
+		}
 		from := s.input.starts[id-lo]
 		to := s.input.starts[id-lo+1]
 		link := s.Network.Links[id]
 		load := &s.Loads.Links[id]
-		if wants(id) && int64(to-from) != load.Flows {
+		if int64(to-from) != load.Flows {
 			return stats, fmt.Errorf("hops: link %d (%s) has %d rows, and table link_loads has %d flows", id,
 				s.Network.LinkName(id), to-from, load.Flows)
 		}
-		if from == to || !wants(id) {
+		if from == to {
 			continue
 		}
 		rows := s.input.order[from:to]

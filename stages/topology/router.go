@@ -502,18 +502,11 @@ func (r *Router) choose(flow uint64, lo, hi int32) int32 {
 	}
 	best := lo
 	most := uint64(0)
-	if r.weights != nil {
-		for k := lo; k < hi; k++ {
-			h := weigh(linkHash(flow, r.setSalt[k]), r.weights[k])
-			if h > most {
-				best = k
-				most = h
-			}
-		}
-		return r.setLink[best]
-	}
 	for i, salt := range r.setSalt[lo:hi] {
 		h := linkHash(flow, salt)
+		if r.weights != nil {
+			h = weigh(h, r.weights[int(lo)+i])
+		}
 		// A branch would be mispredicted for each link that exceeds those before it.
 		_, above := bits.Sub64(most, h, 0)
 		mask := -above
