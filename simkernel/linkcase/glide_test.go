@@ -1,6 +1,7 @@
 package linkcase
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -65,9 +66,7 @@ func TestKernelAgreesWithTwinOnGlidingFlows(t *testing.T) {
 		p, c := glidingFlows(rand.New(rand.NewPCG(seed, 15)))
 		k := mustKernel(t, p)
 		k.picker.leastBits = uint(seed % 2 * 28)
-		if _, err := agreeWithTwin(k, c); err != nil {
-			t.Fatalf("seed %d: %v\nparams %s\ncase %s", seed, err, kerneltest.Brief(p), kerneltest.Brief(c))
-		}
+		mustAgree(t, fmt.Sprintf("seed %d", seed), k, p, c)
 		if slices.ContainsFunc(k.sources, func(s source) bool { return s.step > 0 }) { // join has set it
 			glided++
 		}
@@ -77,10 +76,10 @@ func TestKernelAgreesWithTwinOnGlidingFlows(t *testing.T) {
 	}
 }
 
-// coastingFlows makes a case of a few flows that all glide. Each has a source of its own, and the target
-// passes one packet of each flow within the time between two packets of a flow. Later, a crowd of flows
-// starts at once. The windows are barely larger than a round trip, so packets behind the crowd wait too long
-// to glide.
+// coastingFlows makes a case of two to four flows from different sources, which all glide. In the time
+// between two packets of a flow, the target passes one packet of each flow. Later, up to 20 other flows start
+// at the same time. The windows are at most four packets larger than a round trip, so packets behind these
+// flows wait too long to glide.
 func coastingFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 	p := simkernel.DefaultParams()
 	sources := kerneltest.Pick(rng, 2, 2, 3, 4)
@@ -126,9 +125,7 @@ func TestCrowdAfterCoast(t *testing.T) {
 		p, c := coastingFlows(rand.New(rand.NewPCG(seed, 16)))
 		k := mustKernel(t, p)
 		k.target.log = make([]logEntry, 1<<12) // no entry replaces another
-		if _, err := agreeWithTwin(k, c); err != nil {
-			t.Fatalf("seed %d: %v\nparams %s\ncase %s", seed, err, kerneltest.Brief(p), kerneltest.Brief(c))
-		}
+		mustAgree(t, fmt.Sprintf("seed %d", seed), k, p, c)
 		// Before the crowd, flows never pass round trips alone, because they begin together. Packets without
 		// entries in the log then have coasted. More than one packet arrives each microsecond.
 		before := k.target.log[1 : c.StartNS[len(c.StartNS)-1]/1000]

@@ -160,6 +160,14 @@ func randomFeedback(rng *rand.Rand, p *simkernel.Params, c *Case) {
 	}
 }
 
+// mustAgree fails the test if the kernel's result of a case is not the twin's. what names the case.
+func mustAgree(t *testing.T, what string, k *Kernel, p simkernel.Params, c *Case) {
+	t.Helper()
+	if _, err := agreeWithTwin(k, c); err != nil {
+		t.Fatalf("%s: %v\nparams %s\ncase %s", what, err, kerneltest.Brief(p), kerneltest.Brief(c))
+	}
+}
+
 // agreeWithTwin reports the first difference between the kernel's result and the twin's.
 func agreeWithTwin(k *Kernel, c *Case) (*linkTwin, error) {
 	var r Result
@@ -246,10 +254,7 @@ func TestKernelAgreesWithTwinFarAhead(t *testing.T) {
 		}
 		k := mustKernel(t, p)
 		k.picker.leastBits = kerneltest.Pick[uint](rng, 28, 34, 38)
-		if _, err := agreeWithTwin(k, c); err != nil {
-			t.Fatalf("seed %d, %d bits: %v\nparams %s\ncase %s", seed, k.picker.leastBits, err, kerneltest.Brief(p),
-				kerneltest.Brief(c))
-		}
+		mustAgree(t, fmt.Sprintf("seed %d, %d bits", seed, k.picker.leastBits), k, p, c)
 	}
 }
 
@@ -313,9 +318,7 @@ func longFlows(rng *rand.Rand) (simkernel.Params, *Case) {
 func TestKernelAgreesWithTwinOnLongFlows(t *testing.T) {
 	for _, seed := range kerneltest.Seeds(2000, 13) {
 		p, c := longFlows(rand.New(rand.NewPCG(seed, 13)))
-		if _, err := agreeWithTwin(mustKernel(t, p), c); err != nil {
-			t.Fatalf("seed %d: %v\nparams %s\ncase %s", seed, err, kerneltest.Brief(p), kerneltest.Brief(c))
-		}
+		mustAgree(t, fmt.Sprintf("seed %d", seed), mustKernel(t, p), p, c)
 	}
 }
 
@@ -411,9 +414,7 @@ func FuzzKernelAgainstTwin(f *testing.F) {
 		}
 		k := mustKernel(t, p)
 		k.picker.leastBits = uint(min(keyBits&63, 36))
-		if _, err := agreeWithTwin(k, c); err != nil {
-			t.Fatalf("%v\nparams %s\ncase %s", err, kerneltest.Brief(p), kerneltest.Brief(c))
-		}
+		mustAgree(t, fmt.Sprintf("seed %d, %d bits", seed, k.picker.leastBits), k, p, c)
 	})
 }
 
