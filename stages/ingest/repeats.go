@@ -19,11 +19,11 @@ const (
 // The different rows of a small file are a set. A large file has a table of bits, in which each row sets one:
 // that of a repeated row is set already. That of another row is set with a probability p, the share of bits
 // that are set. If it is not, p / (1 - p) rows are subtracted from the count, which therefore has the right
-// expectation (like the linear counting of K.-Y. Whang, B. Vander-Zanden and H. Taylor, "A linear-time
-// probabilistic counting algorithm for database applications", 1990). Rows with many bytes stay a set:
-// otherwise, one of them could appear to repeat half of the bytes of a file.
+// expectation (compare the linear counting of K.-Y. Whang, B. Vander-Zanden and H. Taylor, "A linear-time
+// probabilistic counting algorithm for database applications", 1990). Rows with many bytes are still added to
+// the set: otherwise, one of them could appear to repeat half of the bytes of a file.
 type repeatedRows struct {
-	set   map[uint64]struct{} // hashes of all rows, or of those with many bytes
+	set   map[uint64]struct{} // hashes of the first rows, and of those with many bytes
 	bits  []uint64            // nil for a small file
 	ones  int                 // bits that are set
 	bytes float64             // of all rows
