@@ -42,6 +42,7 @@ var waysOut = []string{
 	`WITH x AS (FROM main.enable_logging(storage = 'file', storage_path = 'OUT')) FROM x`,
 	`CALL enable_logging(storage = 'file', storage_path = 'LAKE/log')`,
 	`SELECT write_log('x')`,
+	`SELECT TRY(coalesce(1 // a, 9)) FROM (VALUES (0), (1), (2)) AS t(a)`,
 	`PRAGMA enable_profiling = 'json'`,
 	`SET profiling_output = 'LAKE/profile'`,
 	`EXPLAIN ANALYZE SELECT 1`,

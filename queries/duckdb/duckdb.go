@@ -424,6 +424,10 @@ func (s *Select) visit(n map[string]any, macros []string) error {
 		if slices.Contains(acting, name) {
 			return fmt.Errorf("%w; function %s is not allowed", ErrRefused, name)
 		}
+	case "OPERATOR_TRY":
+		return fmt.Errorf("%w; TRY is not allowed, because DuckDB 1.4 writes outside its memory if a row "+
+			"fails in it (duckdb/duckdb#25280): TRY_CAST is safe, and CAST(x AS HUGEINT) avoids an overflow",
+			ErrRefused)
 	}
 	ctes, _ := n["cte_map"].(map[string]any)
 	entries, _ := ctes["map"].([]any)

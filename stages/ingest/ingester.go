@@ -165,7 +165,7 @@ func (c flowColumn) asText() string {
 			" " +
 			"THEN CAST(CAST(" + name + " AS BIGINT) AS VARCHAR) ELSE CAST(" + name + " AS VARCHAR) || " +
 			"CASE WHEN " + name + " = floor(" + name + ") THEN ' (not exact)' ELSE '' END END"
-	case "BLOB":
+	case "BLOB": // in TRY, a CASE or a coalesce would not be safe (macros.sql)
 		return "coalesce(TRY(decode(" + name + ")), CAST(" + name + " AS VARCHAR))"
 	}
 	ns := c.epochNS()
@@ -190,7 +190,7 @@ func (c flowColumn) epochNS() string {
 	case "TIMESTAMP_NS":
 		return "epoch_ns(" + name + ")"
 	case "TIMESTAMP", "TIMESTAMP_MS", "TIMESTAMP_S", "TIMESTAMPTZ":
-		return "TRY(epoch_us(" + name + ") * 1000)"
+		return "TRY_CAST(CAST(epoch_us(" + name + ") AS HUGEINT) * 1000 AS BIGINT)"
 	}
 	return ""
 }

@@ -10,6 +10,12 @@ CREATE TEMP MACRO whole(t) AS CASE
     THEN TRY_CAST(TRY_CAST(trim(t) AS DOUBLE) AS BIGINT)
 END;
 
+-- A whole number with 128 bits, so that arithmetic with it does not overflow, and a result with 64 bits, NULL if it does not
+-- fit. Mappings use them instead of TRY: DuckDB before 2.0 writes outside its memory if an expression in TRY has a CASE or a
+-- coalesce, such as whole, and overflows for one of several rows (duckdb/duckdb#25280).
+CREATE TEMP MACRO wide(n) AS CAST(n AS HUGEINT);
+CREATE TEMP MACRO narrow(n) AS TRY_CAST(n AS BIGINT);
+
 -- Decimal seconds as ns, exact unless they have an exponent.
 CREATE TEMP MACRO seconds_ns(t) AS CASE
   WHEN regexp_full_match(trim(t), '[0-9]{1,18}(\.[0-9]*)?')
@@ -28,7 +34,7 @@ CREATE TEMP MACRO rfc3339(t) AS replace(replace(regexp_replace(regexp_replace(re
 CREATE TEMP MACRO strict_rfc3339_ns(t) AS CASE
   WHEN regexp_full_match(t,
       '[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})')
-    THEN TRY(epoch_us(TRY_CAST(regexp_replace(upper(t), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ)) * 1000
+    THEN narrow(wide(epoch_us(TRY_CAST(regexp_replace(upper(t), '(\.[0-9]{6})[0-9]+', '\1') AS TIMESTAMPTZ))) * 1000
       + coalesce(TRY_CAST(rpad(regexp_extract(t, '\.[0-9]{6}([0-9]{1,3})', 1), 3, '0') AS BIGINT), 0))
 END;
 

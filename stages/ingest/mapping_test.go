@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -260,5 +261,61 @@ func TestMappingsAsText(t *testing.T) {
 	err = new(Mapping).UnmarshalText([]byte("x\nno header"))
 	if err == nil || !strings.Contains(err.Error(), "mapping x.sql") {
 		t.Errorf("no mapping: %v", err)
+	}
+}
+
+// A time that needs more than 64 bits rejects its row. DuckDB 1.4 writes outside its memory if such a row
+// fails within TRY, so that the program ended with a signal for half of such files.
+func TestTimesBeyond64Bits(t *testing.T) {
+	mapping, err := FormatMapping("ipfix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapping.foreign = true // all rows need SQL
+	text := "flowStartMilliseconds,flowEndMilliseconds,sourceIPv4Address,destinationIPv4Address," +
+		"protocolIdentifier,octetDeltaCount,packetDeltaCount\n"
+	const rows = 1600
+	times := []string{"1769850001123", "99999999999999999", "1769850001123.0",
+		"2026-01-31T09:00:01Z"}
+	for i := range rows {
+		text += fmt.Sprintf("%s,%s,10.0.0.1,10.0.0.2,6,9000,8\n", times[i%4], times[i/4%4])
+	}
+	file := filepath.Join(t.TempDir(), "ipfix.csv")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		stats, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: mapping,
+			Hosts: filepath.Join("testdata", "hosts.csv"), TmpDir: t.TempDir(), MemoryBytes: 256 << 20, Threads: 1,
+			MaxRejects: 1})
+		if err != nil || stats.Rows != rows || stats.Rejects != rows*9/16 || stats.Flows != 1 {
+			t.Errorf("%d rows, %d rejects, %d flows, %v", stats.Rows, stats.Rejects, stats.Flows, err)
+		}
+	}
+}
+
+// No mapping has TRY, and none of the user may have it.
+func TestNoMappingHasTry(t *testing.T) {
+	try := regexp.MustCompile(`(?i)\btry\s*\(`)
+	for _, format := range Formats() {
+		mapping, err := FormatMapping(format)
+		if err != nil || try.MatchString(mapping.query) {
+			t.Errorf("%s has TRY, or %v", format, err)
+		}
+	}
+	if try.MatchString(sqlComment.ReplaceAllString(macros, "")) {
+		t.Error("a macro has TRY")
+	}
+	mine := mappingOf(t, "reads: csv; column: src; column: dst")
+	mine.query = `SELECT "row", src, dst, 1 AS size_bytes, TRY(coalesce(whole(src), 1)) AS start_ns FROM source`
+	mine.foreign = true
+	file := filepath.Join(t.TempDir(), "mine.csv")
+	if err := os.WriteFile(file, []byte("src,dst\n0,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := readFile(t, topologytest.SmallNetwork(t), file, Options{Mapping: mine, TmpDir: t.TempDir(),
+		MemoryBytes: 256 << 20, Threads: 1})
+	if err == nil || !strings.Contains(err.Error(), "TRY is not allowed") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -37,16 +37,18 @@
 WITH totals AS (
   SELECT *,
     coalesce(sbytes, srcbytes) AS forward_frames,
-    coalesce(dbytes, dstbytes, TRY(CAST(whole(coalesce(totbytes, bytes)) - whole(coalesce(sbytes, srcbytes)) AS VARCHAR))) AS reverse_frames,
+    coalesce(dbytes, dstbytes,
+      CAST(narrow(wide(whole(coalesce(totbytes, bytes))) - whole(coalesce(sbytes, srcbytes))) AS VARCHAR)) AS reverse_frames,
     coalesce(spkts, srcpkts) AS forward_packets,
-    coalesce(dpkts, dstpkts, TRY(CAST(whole(coalesce(totpkts, pkts)) - whole(coalesce(spkts, srcpkts)) AS VARCHAR))) AS back_packets,
+    coalesce(dpkts, dstpkts,
+      CAST(narrow(wide(whole(coalesce(totpkts, pkts))) - whole(coalesce(spkts, srcpkts))) AS VARCHAR)) AS back_packets,
     replace(coalesce(stime, starttime), '/', '-') AS stime_text,
     replace(coalesce(ltime, lasttime), '/', '-') AS ltime_text
   FROM source
 ), timed AS (
   SELECT *, coalesce(seconds_ns(stime_text), datetime_ns(stime_text)) AS start_ns,
-    CASE WHEN coalesce(proto IN ('tcp', '6') AND (TRY(whole(forward_frames) < 54 * whole(forward_packets))
-      OR TRY(whole(reverse_frames) < 54 * whole(back_packets))), false) THEN 0 ELSE 14 END AS header
+    CASE WHEN coalesce(proto IN ('tcp', '6') AND (whole(forward_frames) < 54 * wide(whole(forward_packets))
+      OR whole(reverse_frames) < 54 * wide(whole(back_packets))), false) THEN 0 ELSE 14 END AS header
   FROM totals
 )
 SELECT "row",
@@ -55,12 +57,12 @@ SELECT "row",
   sport AS src_port,
   dport AS dst_port,
   proto AS protocol,
-  TRY(greatest(0, whole(forward_frames) - header * coalesce(whole(forward_packets), 0))) AS size_bytes,
+  narrow(greatest(0, whole(forward_frames) - header * wide(coalesce(whole(forward_packets), 0)))) AS size_bytes,
   forward_packets AS packets,
-  TRY(greatest(0, whole(reverse_frames) - header * coalesce(whole(back_packets), 0))) AS reverse_bytes,
+  narrow(greatest(0, whole(reverse_frames) - header * wide(coalesce(whole(back_packets), 0)))) AS reverse_bytes,
   back_packets AS reverse_packets,
   start_ns,
-  coalesce(seconds_ns(ltime_text), datetime_ns(ltime_text), TRY(start_ns + seconds_ns(dur))) AS end_ns,
+  coalesce(seconds_ns(ltime_text), datetime_ns(ltime_text), narrow(wide(start_ns) + seconds_ns(dur))) AS end_ns,
   CASE
     WHEN start_ns IS NULL THEN 'stime is no time: ra -u writes seconds since 1970'
     WHEN proto IN ('tcp', 'udp', '6', '17') AND regexp_matches(coalesce(sport, '') || ',' || coalesce(dport, ''), '[g-w y-z]|[a-z]{3}')

@@ -13,8 +13,8 @@
 WITH fields AS (
   SELECT "row", mac, string_split(tuple, ',') AS f FROM source
 ), timed AS (
-  SELECT *, TRY(whole(f[1]) * 1000000000) AS at_ns,
-    lag(TRY(whole(f[1]) * 1000000000)) OVER (PARTITION BY mac, f[2], f[3], f[4], f[5], f[6] ORDER BY whole(f[1]), "row") AS before_ns
+  SELECT *, narrow(wide(whole(f[1])) * 1000000000) AS at_ns,
+    lag(narrow(wide(whole(f[1])) * 1000000000)) OVER (PARTITION BY mac, f[2], f[3], f[4], f[5], f[6] ORDER BY whole(f[1]), "row") AS before_ns
   FROM fields
 )
 SELECT "row",

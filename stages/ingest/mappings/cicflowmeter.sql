@@ -35,15 +35,15 @@ SELECT "row",
   coalesce(totlen_fwd_pkts, total_length_of_fwd_packet, total_length_of_fwd_packets) AS size_bytes,
   coalesce(totlen_bwd_pkts, total_length_of_bwd_packet, total_length_of_bwd_packets) AS reverse_bytes,
   start_ns,
-  TRY(start_ns + whole(flow_duration) * 1000) AS end_ns,
+  narrow(wide(whole(flow_duration)) * 1000 + start_ns) AS end_ns,
   CASE
     WHEN datetime_ns("timestamp") IS NOT NULL THEN rfc3339_resolution_ns("timestamp")
     WHEN regexp_matches("timestamp", ':[0-9]+:') THEN 1000000000
     ELSE 60000000000
   END AS start_resolution_ns
 FROM (
-  SELECT *, coalesce(datetime_ns("timestamp"), TRY(epoch_ns(coalesce(try_strptime("timestamp", '%d/%m/%Y %I:%M:%S %p'),
-    try_strptime("timestamp", '%d/%m/%Y %H:%M:%S'), try_strptime("timestamp", '%d/%m/%Y %I:%M %p'),
-    try_strptime("timestamp", '%d/%m/%Y %H:%M'))))) AS start_ns
+  SELECT *, coalesce(datetime_ns("timestamp"), narrow(1000 * wide(epoch_us(coalesce(
+    try_strptime("timestamp", '%d/%m/%Y %I:%M:%S %p'), try_strptime("timestamp", '%d/%m/%Y %H:%M:%S'),
+    try_strptime("timestamp", '%d/%m/%Y %I:%M %p'), try_strptime("timestamp", '%d/%m/%Y %H:%M')))))) AS start_ns
   FROM source
 )

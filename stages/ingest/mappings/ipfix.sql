@@ -55,15 +55,15 @@ SELECT "row",
   coalesce(packetdeltacount, packettotalcount) AS packets,
   coalesce(reverseoctetdeltacount, reverseoctettotalcount) AS reverse_bytes,
   coalesce(reversepacketdeltacount, reversepackettotalcount) AS reverse_packets,
-  coalesce(TRY(whole(reverseflowstartmilliseconds) * 1000000), TRY(start_ns + whole(reverseflowdeltamicroseconds) * 1000))
-    AS reverse_start_ns,
+  coalesce(narrow(wide(whole(reverseflowstartmilliseconds)) * 1000000),
+    narrow(wide(whole(reverseflowdeltamicroseconds)) * 1000 + start_ns)) AS reverse_start_ns,
   CASE WHEN whole(samplinginterval) = 0 THEN NULL ELSE samplinginterval END AS sampling_rate,
   start_ns,
   coalesce(
-    or_beyond(TRY(coalesce(
-      whole(flowendnanoseconds), whole(flowendmicroseconds) * 1000, whole(flowendmilliseconds) * 1000000,
-      whole(flowendseconds) * 1000000000, rfc3339_ns(end_text), datetime_ns(end_text))), end_text),
-    or_beyond(TRY(start_ns + whole(flowdurationmilliseconds) * 1000000), flowdurationmilliseconds)
+    or_beyond(narrow(coalesce(
+      wide(whole(flowendnanoseconds)), wide(whole(flowendmicroseconds)) * 1000, wide(whole(flowendmilliseconds)) * 1000000,
+      wide(whole(flowendseconds)) * 1000000000, rfc3339_ns(end_text), datetime_ns(end_text))), end_text),
+    or_beyond(narrow(wide(whole(flowdurationmilliseconds)) * 1000000 + start_ns), flowdurationmilliseconds)
   ) AS end_ns,
   CASE
     WHEN rfc3339_ns(start_text) IS NOT NULL OR datetime_ns(start_text) IS NOT NULL THEN rfc3339_resolution_ns(start_text)
@@ -74,9 +74,10 @@ SELECT "row",
   END AS start_resolution_ns
 FROM (
   SELECT *,
-    TRY(coalesce(
-      whole(flowstartnanoseconds), whole(flowstartmicroseconds) * 1000, whole(flowstartmilliseconds) * 1000000,
-      whole(flowstartseconds) * 1000000000, rfc3339_ns(start_text), datetime_ns(start_text))) AS start_ns
+    narrow(coalesce(
+      wide(whole(flowstartnanoseconds)), wide(whole(flowstartmicroseconds)) * 1000,
+      wide(whole(flowstartmilliseconds)) * 1000000, wide(whole(flowstartseconds)) * 1000000000,
+      rfc3339_ns(start_text), datetime_ns(start_text))) AS start_ns
   FROM (
     SELECT *,
       coalesce(flowstartnanoseconds, flowstartmicroseconds, flowstartmilliseconds, flowstartseconds) AS start_text,

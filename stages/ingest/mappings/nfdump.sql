@@ -48,10 +48,10 @@ SELECT "row",
   obyt AS reverse_bytes,
   opkt AS reverse_packets,
   whole(stos) // 4 AS dscp,
-  coalesce(datetime_ns(coalesce(ts, firstseen)), TRY(whole(firstseen) * 1000000)) AS start_ns,
+  coalesce(datetime_ns(coalesce(ts, firstseen)), narrow(wide(whole(firstseen)) * 1000000)) AS start_ns,
   coalesce(
-    or_beyond(coalesce(datetime_ns(coalesce(te, lastseen)), TRY(whole(lastseen) * 1000000)), coalesce(te, lastseen)),
-    or_beyond(TRY(datetime_ns(coalesce(ts, firstseen)) + seconds_ns(coalesce(duration, td))), coalesce(duration, td))
+    or_beyond(coalesce(datetime_ns(coalesce(te, lastseen)), narrow(wide(whole(lastseen)) * 1000000)), coalesce(te, lastseen)),
+    or_beyond(narrow(wide(datetime_ns(coalesce(ts, firstseen))) + seconds_ns(coalesce(duration, td))), coalesce(duration, td))
   ) AS end_ns,
   CASE WHEN whole(firstseen) IS NOT NULL THEN 1000000 ELSE rfc3339_resolution_ns(coalesce(ts, firstseen)) END
     AS start_resolution_ns,

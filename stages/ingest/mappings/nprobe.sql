@@ -37,7 +37,7 @@ SELECT "row",
   out_bytes AS reverse_bytes,
   out_pkts AS reverse_packets,
   CASE WHEN whole(sampling_interval) = 0 THEN NULL ELSE sampling_interval END AS sampling_rate,
-  TRY(coalesce(whole(first_ms) * 1000000, whole(first_s) * 1000000000)) AS start_ns,
-  TRY(coalesce(whole(last_ms) * 1000000, whole(last_s) * 1000000000)) AS end_ns,
+  narrow(coalesce(wide(whole(first_ms)) * 1000000, wide(whole(first_s)) * 1000000000)) AS start_ns,
+  narrow(coalesce(wide(whole(last_ms)) * 1000000, wide(whole(last_s)) * 1000000000)) AS end_ns,
   CASE WHEN first_ms IS NULL THEN 1000000000 ELSE 1000000 END AS start_resolution_ns
 FROM source

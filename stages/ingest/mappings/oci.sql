@@ -27,8 +27,8 @@ SELECT "row",
   vnic AS observer,
   bytes_out AS size_bytes,
   packets,
-  TRY(whole(start_s) * 1000000000) AS start_ns,
-  or_beyond(TRY(whole(end_s) * 1000000000), end_s) AS end_ns,
+  narrow(wide(whole(start_s)) * 1000000000) AS start_ns,
+  or_beyond(narrow(wide(whole(end_s)) * 1000000000), end_s) AS end_ns,
   1000000000 AS start_resolution_ns,
   CASE
     WHEN "status" IN ('NODATA', 'SKIPDATA') THEN 'status is ' || "status"

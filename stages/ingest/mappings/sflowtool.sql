@@ -41,11 +41,11 @@ SELECT "row",
   coalesce(whole(coalesce(iptos, ip_tos)), TRY_CAST(coalesce(iptos, ip_tos) AS UTINYINT)) // 4 AS dscp,
   agent AS observer,
   inputport AS interface,
-  TRY(whole(coalesce(sampledpacketsize, packet_size)) - 18) AS size_bytes,
+  narrow(wide(whole(coalesce(sampledpacketsize, packet_size))) - 18) AS size_bytes,
   1 AS packets,
   coalesce(CASE WHEN whole(coalesce(meanskipcount, sampling_rate)) = 0 THEN '1' ELSE coalesce(meanskipcount, sampling_rate) END, '1')
     AS sampling_rate,
-  coalesce(TRY(nullif(whole(unixsecondsutc), 0) * 1000000000), rfc3339_ns(pcaptimestamp)) AS start_ns,
+  coalesce(narrow(wide(nullif(whole(unixsecondsutc), 0)) * 1000000000), rfc3339_ns(pcaptimestamp)) AS start_ns,
   CASE WHEN whole(unixsecondsutc) = 0 AND rfc3339_ns(pcaptimestamp) IS NULL
     THEN 'no time: with -r, sflowtool writes unixSecondsUTC as 0 (give -L pcapTimestamp, too)' END AS fault,
   1000000000 AS start_resolution_ns,

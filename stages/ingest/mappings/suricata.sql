@@ -31,9 +31,9 @@ SELECT "row",
   proto AS protocol,
   host AS observer,
   in_iface AS interface,
-  TRY(greatest(0, whole(bytes_toserver) - header * coalesce(whole(pkts_toserver), 0))) AS size_bytes,
+  narrow(greatest(0, whole(bytes_toserver) - header * wide(coalesce(whole(pkts_toserver), 0)))) AS size_bytes,
   pkts_toserver AS packets,
-  TRY(greatest(0, whole(bytes_toclient) - header * coalesce(whole(pkts_toclient), 0))) AS reverse_bytes,
+  narrow(greatest(0, whole(bytes_toclient) - header * wide(coalesce(whole(pkts_toclient), 0)))) AS reverse_bytes,
   pkts_toclient AS reverse_packets,
   rfc3339_ns("start") AS start_ns,
   or_beyond(rfc3339_ns("end"), "end") AS end_ns,
@@ -41,7 +41,7 @@ SELECT "row",
   CASE WHEN rfc3339_ns("start") IS NULL THEN rfc3339_ns("timestamp") END AS received_ns,
   CASE WHEN event_type <> 'flow' THEN 'event_type is not flow' END AS set_aside
 FROM (
-  SELECT *, CASE WHEN coalesce(proto IN ('TCP', '6') AND (TRY(whole(bytes_toserver) < 54 * whole(pkts_toserver))
-    OR TRY(whole(bytes_toclient) < 54 * whole(pkts_toclient))), false) THEN 0 ELSE 14 END AS header
+  SELECT *, CASE WHEN coalesce(proto IN ('TCP', '6') AND (whole(bytes_toserver) < 54 * wide(whole(pkts_toserver))
+    OR whole(bytes_toclient) < 54 * wide(whole(pkts_toclient))), false) THEN 0 ELSE 14 END AS header
   FROM source
 )

@@ -23,5 +23,5 @@ SELECT "row",
   coalesce(orig_bytes, '0') AS size_bytes,
   resp_bytes AS reverse_bytes,
   coalesce(seconds_ns(ts), rfc3339_ns(ts)) AS start_ns,
-  TRY(coalesce(seconds_ns(ts), rfc3339_ns(ts)) + seconds_ns(duration)) AS end_ns
+  narrow(wide(coalesce(seconds_ns(ts), rfc3339_ns(ts))) + seconds_ns(duration)) AS end_ns
 FROM source
