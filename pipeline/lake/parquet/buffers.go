@@ -141,11 +141,14 @@ type shortType struct {
 }
 
 // Encode encodes the open page. The differences of numbers from 0 to 2^31-1 have the same bytes as those of
-// int32, which parquet-go encodes in less time.
+// int32. parquet-go encodes these in less time, but only if they have at most 16 bits.
 func (t shortType) Encode(to []byte, page encoding.Values, by encoding.Encoding) ([]byte, error) {
 	b := t.of
 	if by.Encoding() != format.DeltaBinaryPacked || b.least < 0 || b.greatest > math.MaxInt32 {
 		return t.Type.Encode(to, page, by)
+	}
+	if b.greatest-b.least >= 1<<15 {
+		return appendDeltas(to[:0], b.numbers), nil
 	}
 	b.short = withRoom(b.short[:0], len(b.numbers))
 	for _, n := range b.numbers {
