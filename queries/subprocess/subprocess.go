@@ -15,6 +15,7 @@
 package subprocess
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"errors"
@@ -162,7 +163,8 @@ var memorySigns = []string{
 	"out of memory", "cannot allocate memory", "bad_alloc", "pthread_create failed", "failed to allocate",
 }
 
-// crash returns the error for a child that crashed.
+// crash returns the error for a child that crashed, with the first line of its stderr. The others are a trace of
+// its stack.
 func crash(end error, stderr string) error {
 	for _, sign := range memorySigns {
 		if strings.Contains(strings.ToLower(stderr), sign) {
@@ -176,5 +178,6 @@ func crash(end error, stderr string) error {
 			return &MemoryError{"the operating system killed the query process"}
 		}
 	}
-	return fmt.Errorf("the query process crashed: %w\n%s", end, strings.TrimSpace(stderr))
+	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
+	return fmt.Errorf("the query process crashed: %w (%s)", end, cmp.Or(line, "without a message"))
 }

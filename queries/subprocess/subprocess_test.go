@@ -223,7 +223,7 @@ func TestCrashes(t *testing.T) {
 		{"kill -9 $$", "", true, "killed"},
 		{"exit 2", "fatal error: runtime: out of memory\n\ngoroutine 1", true, "out of memory"},
 		{"kill -6 $$", "terminate called after throwing an instance of 'std::bad_alloc'", true, "bad_alloc"},
-		{"kill -11 $$", "last words", false, "crashed: signal: segmentation fault\nlast words"},
+		{"kill -11 $$", "last words\ngoroutine 1", false, "crashed: signal: segmentation fault (last words)"},
 	} {
 		err := crash(exec.Command("sh", "-c", c.script).Run(), c.stderr)
 		if errors.As(err, new(*MemoryError)) != c.memory || !strings.Contains(err.Error(), c.want) {
