@@ -15,8 +15,8 @@
 package subprocess
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,8 +163,8 @@ var memorySigns = []string{
 	"out of memory", "cannot allocate memory", "bad_alloc", "pthread_create failed", "failed to allocate",
 }
 
-// crash returns the error for a child that crashed, with the first line of its stderr. The others are a trace of
-// its stack.
+// crash returns the error for a child that crashed, with the first line of its stderr. The others are a trace
+// of its stack.
 func crash(end error, stderr string) error {
 	for _, sign := range memorySigns {
 		if strings.Contains(strings.ToLower(stderr), sign) {
