@@ -109,7 +109,7 @@ type Counters struct {
 	BusyNS        int64   // time during which the target was sending
 	MaxQueueBytes int64   // maximum of wire bytes in the queue when a service starts, packet served included
 	MaxQueueAtNS  int64   // the first time of that maximum
-	WaitSumNS     float64 // whole: sum of the packets' waits in the target's queue; 0 for a first hop
+	WaitSumNS     float64 // sum of the packets' waits in the target's queue; an integer; 0 for a first hop
 }
 
 // Result is the output of one case: one row per flow, and counters. Simulate reuses its slices.
@@ -147,8 +147,8 @@ const (
 	MaxBlocks    = 1<<32 - 1           // of a case, where blocks are counted
 )
 
-// A bounded column has a number from lo to hi for each row, or 0 if orZero is set. It may be empty unless it
-// is required.
+// A bounded column has a number from lo to hi for each row. With orZero, 0 is valid, too. The column may be
+// empty unless it is needed.
 type bounded struct {
 	name           string
 	values         []int64
@@ -156,6 +156,7 @@ type bounded struct {
 	needed, orZero bool
 }
 
+// checkColumns validates columns that have a value for each row. row names what a row is, such as a source.
 func checkColumns(row string, rows int, all ...bounded) error {
 	for _, c := range all {
 		if len(c.values) != rows && (c.needed || len(c.values) > 0) {
@@ -244,15 +245,15 @@ func (k *Kernel) checkFeedback(c *Case) (blocks int64, err error) {
 	return blocks, nil
 }
 
-// aloneTimes are the transmission times of a flow's full packets at the links that space them in a case. A
-// time is 0 if the case does not have the link.
+// aloneTimes has the speeds of the links that space a flow's packets in a case. A speed is 0 if the case does
+// not have the link.
 type aloneTimes struct {
 	source, upstream, target, downstream simkernel.WireTime
 
 	pace simkernel.WireTime // between packets, at line rate, where that is below the source's bandwidth
 }
 
-// of sets the times to those of a flow, except target.
+// of sets the speeds to those of a flow's links, except target.
 func (a *aloneTimes) of(k *Kernel, c *Case, row int) {
 	s := &k.sources[c.Source[row]]
 	a.source, a.downstream, a.pace = s.wire, slowestWire(c.DownstreamBps, row), 0

@@ -75,6 +75,7 @@ type retiredSlot struct {
 	startPS int64
 }
 
+// start starts the next flow of the case, which belongs to source s.
 func (k *Kernel) start(s *source, startPS int64) {
 	row := k.nextRow
 	c := k.c
@@ -125,6 +126,8 @@ func (k *Kernel) earlyOf(row int32) int64 {
 	return k.earlyPS[row]
 }
 
+// early computes earlyOf of a flow. The limit is the time from the start of the packet's transmission to its
+// arrival, because the packet does not arrive before it is sent.
 func (k *Kernel) early(c *Case, row int) int64 {
 	last := k.params.LastBytes(c.SizeBytes[row])
 	s := &k.sources[c.Source[row]]
@@ -230,8 +233,10 @@ func (k *Kernel) onAckEmbedded(f *flow, flags int64) {
 	}
 }
 
+// sent returns the number of payload bytes that the flow has sent.
 func (k *Kernel) sent(f *flow) int64 { return k.c.SizeBytes[f.row] - f.left }
 
+// setRate sets the pacing and the window of a flow to those of its embedded sender.
 func (k *Kernel) setRate(f *flow) {
 	f.gapPS = simkernel.NewWireTime(f.dctcp.RateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)
 	f.windowPackets = k.params.Packets(f.dctcp.Window())
@@ -264,6 +269,8 @@ func (k *Kernel) growRing(f *flow) {
 	}
 }
 
+// slot returns a free slot for a flow that starts at now, in ps. It first frees the retired slots whose last
+// packet has started service by then.
 func (k *Kernel) slot(now int64) int32 {
 	for k.retiredAt < len(k.retired) && k.retired[k.retiredAt].startPS <= now {
 		k.free = append(k.free, k.retired[k.retiredAt].slot)

@@ -41,7 +41,7 @@ type Kernel struct {
 	traits simkernel.Traits // of params.Transport
 	layout simkernel.BlockLayout
 
-	// The present case.
+	// The current case.
 	c        *Case
 	r        *Result
 	firstNS  int64 // start of the first flow; the case's clock counts from here
@@ -73,7 +73,7 @@ type Kernel struct {
 	needsPaths bool // of params
 
 	earlyPS    []int64 // by row: see earlyOf; empty if the case has no BetweenPS
-	earliestPS int64   // the longest of them
+	earliestPS int64   // the maximum of earlyPS: no last packet arrives earlier than a full one by more
 
 	busyPS int64 // of a first hop
 }
@@ -113,6 +113,7 @@ func (k *Kernel) Simulate(c *Case, r *Result) error {
 	return nil
 }
 
+// prepare validates the case and resets the kernel and the result.
 func (k *Kernel) prepare(c *Case, r *Result) error {
 	if err := k.check(c); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (k *Kernel) prepare(c *Case, r *Result) error {
 	k.retiredAt = 0
 	k.free = k.free[:0]
 	for i := len(k.flows) - 1; i >= 0; i-- {
-		k.free = append(k.free, int32(i)) // the least on top
+		k.free = append(k.free, int32(i)) // the smallest slot is taken first
 	}
 	return nil
 }
@@ -321,6 +322,8 @@ func (k *Kernel) forward(s *source, f *flow, now int64) bool {
 	return true
 }
 
+// decideMarks decides the marks that the packet that arrives now determines. If there is a mark, no source
+// glides any longer.
 func (k *Kernel) decideMarks(now int64) {
 	marked := k.target.marked
 	k.target.decideMarks(k.acks, k.r.Observed, now)
@@ -364,7 +367,7 @@ func (k *Kernel) advanceBlock(f *flow) {
 	k.loadBlock(f)
 }
 
-// recordBlock records the mean wait of the present block, which has the given number of packets.
+// recordBlock records the mean wait of the current block, which has the given number of packets.
 func (k *Kernel) recordBlock(f *flow, packets uint32) {
 	if f.waitPS == 0 {
 		return // nothing to record: Observed is zero
@@ -394,6 +397,7 @@ func (k *Kernel) skip(f *flow, packets, waitPS int64) {
 	}
 }
 
+// limitsOf returns the limits of a flow's sender, from the bandwidth of its host's link and from its path.
 func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
 	path := simkernel.Path{}
 	if len(c.Hops) > 0 {
@@ -407,6 +411,7 @@ func (k *Kernel) limitsOf(c *Case, row int) simkernel.Limits {
 	return k.params.Limits(float64(c.SourceBps[c.Source[row]]), path)
 }
 
+// startSender starts the sender of a flow in its slot, at line rate.
 func (k *Kernel) startSender(f *flow, slot int32) {
 	f.slot = slot
 	limits := k.limitsOf(k.c, int(f.row))
@@ -507,7 +512,7 @@ func (k *Kernel) recordReduction(f *flow, share float64) {
 	k.r.Observed[block].Denied = uint16(c.reduced/float64(c.reductions)*simkernel.ShareUnit + 0.5)
 }
 
-// A stamp has the properties of a packet that external senders use.
+// A stamp has what external senders and random marks use of a packet, in addition to its ack.
 type stamp struct {
 	sentPS    int64
 	draw      uint64 // with random marks: its random number
@@ -529,6 +534,7 @@ func (k *Kernel) onSend(f *flow, atPS int64) {
 	clock.tickPS = s.NextTick()
 }
 
+// updateRate sets the pacing and the window of a flow to those of its external sender.
 func (k *Kernel) updateRate(f *flow) {
 	rateBps, _ := k.senders[f.slot].Rate()
 	f.gapPS = simkernel.NewWireTime(rateBps).PS(k.params.PayloadBytes + k.params.HeaderBytes)

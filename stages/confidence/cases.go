@@ -12,7 +12,7 @@ import (
 )
 
 // CaseSlowdowns counts flows by size bin and cell of slowdown, where the slowdown is that of one link case.
-// Estimator Flow computes FCTs from the replay of the host's uplink, which receives the waits and marks of
+// Estimator flow computes FCTs from the replay of the host's uplink, which receives the waits and marks of
 // the other hops in blocks. The case of the hop where a flow waits longest simulates that hop's queue packet
 // by packet and receives the other hops as feedback. At the fixed point of the passes, with blocks of one
 // packet, all cases of a flow agree. Their disagreement measures the error of the method.
@@ -36,9 +36,9 @@ func (c CaseSlowdowns) Count(sizeBytes int64, slowdown float64) {
 	c[caseCell{int32(sizebin.Of(sizeBytes)), int32(cells.Of(slowdown))}]++
 }
 
-// cells returns the cells of one size bin that have flows, in ascending order. sizebin.Count stands for all
+// cellsOf returns the cells of one size bin that have flows, in ascending order. sizebin.Count stands for all
 // bins.
-func (c CaseSlowdowns) cells(bin int) []caseCell {
+func (c CaseSlowdowns) cellsOf(bin int) []caseCell {
 	all := slices.DeleteFunc(slices.Collect(maps.Keys(c)), func(cell caseCell) bool {
 		return bin != sizebin.Count && bin != int(cell.Bin)
 	})
@@ -50,7 +50,7 @@ func (c CaseSlowdowns) cells(bin int) []caseCell {
 func (c CaseSlowdowns) Write(out schema.Sink) error {
 	var rows []caseRow
 	for bin := range sizebin.Count {
-		for _, cell := range c.cells(bin) {
+		for _, cell := range c.cellsOf(bin) {
 			rows = append(rows, caseRow{cell, c[cell]})
 		}
 	}
@@ -75,13 +75,13 @@ func (c CaseSlowdowns) Quantile(bin int, p float64) (slowdown float64, ok bool) 
 
 // quantile returns the cell at a quantile.
 func (c CaseSlowdowns) quantile(bin int, p float64) (cell int, ok bool) {
-	cells := c.cells(bin)
+	ascending := c.cellsOf(bin)
 	total := int64(0)
-	for _, cell := range cells {
+	for _, cell := range ascending {
 		total += c[cell]
 	}
 	want := int64(math.Ceil(p * float64(total)))
-	for _, cell := range cells {
+	for _, cell := range ascending {
 		want -= c[cell]
 		if want <= 0 {
 			return int(cell.Cell), total > 0

@@ -24,7 +24,7 @@ func (x *Intervals) Traffic() Traffic {
 }
 
 // SetEvent sets the share of all flows that belongs to one event of congestion. Call it before Rows. Flows of
-// each size bin and label are supposed to have the same share.
+// each size bin and label are assumed to have the same share.
 func (x *Intervals) SetEvent(share float64) { x.event = share }
 
 // moreBeyond is the factor by which more events increase the number of flows that are beyond a quantile.

@@ -42,7 +42,7 @@ const (
 // Intervals computes confidence intervals of the percentiles of slowdown. They have two parts. The workload's
 // part says how much a percentile depends on which flows happened to arrive: the same traffic at another time
 // has other percentiles. The method's part (methodError) is the error of the estimate itself. It is known
-// only for estimator Flow.
+// only for estimator flow.
 //
 // Flows of a burst are slow together. A few bursts with n flows are thus less informative than n independent
 // flows, and a bootstrap of single flows would give intervals that are too narrow. This bootstrap draws

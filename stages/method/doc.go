@@ -1,5 +1,5 @@
-// Package method describes the estimation method: from flows on a network to the slowdown of every flow. Each
-// part is a separate package.
+// Package method runs the estimation method in memory: from flows on a network to the slowdown of every flow.
+// Each part of the method is a separate package. These are the parts of estimator flow:
 //
 //	flows
 //	  │ route                 path of each flow → its hops, by link, and its ideal FCT
@@ -17,10 +17,10 @@
 //	  ▼
 //	confidence, diagnose      confidence intervals of percentiles; conditions of lower accuracy
 //
-// That is estimator flow. Estimator independent is the paper's. It has one pass, and no feedback and no
-// replay: package independent makes delay distributions by flow size from the hop delays of each link, draws
-// a delay for each hop, and adds up the draws of each flow. With clustering, only one link of each cluster is
-// simulated, and the delays at the others are drawn from those of the representative. Estimator exact
+// Estimator independent is the paper's. It has one pass, and neither feedback nor a replay: package
+// independent makes delay distributions by flow size from the hop delays of each link, draws a delay for each
+// hop, and sums the draws of each flow. With clustering, only one link of each cluster is simulated, its
+// representative. The delays at the other links are drawn from those at the representative. Estimator exact
 // (package exact) has no link cases.
 //
 // Each estimator lists its steps as data (package step): the tables that each reads and writes, and how it is

@@ -28,7 +28,7 @@ type Estimate struct {
 // been simulated. Within a step, tasks are independent. Package pipeline runs the same steps on many workers,
 // from files to files.
 func Run(ctx context.Context, m *Model, e Estimate, flows []workload.Row) (*Tables, error) {
-	written, source, err := begin(flows, max(1, e.Partitions))
+	written, source, err := newTables(flows, max(1, e.Partitions))
 	if err != nil {
 		return nil, err
 	}

@@ -17,12 +17,12 @@ type Tables struct {
 	partitions int
 	workload   step.Workload
 	tasks      map[*step.Step][]step.Range
-	parts      map[*step.Step]map[string][]*tables.Memory // of a step, by table: what each task wrote
+	parts      map[*step.Step]map[string][]*tables.Memory // by step and name of table: the output of each task
 	order      []*step.Step
 }
 
-// begin returns tables that hold the flows, in chunks, and the step that has written them.
-func begin(flows []workload.Row, chunks int) (*Tables, *step.Step, error) {
+// newTables returns tables that hold the flows, in chunks, and the step that counts as their writer.
+func newTables(flows []workload.Row, chunks int) (*Tables, *step.Step, error) {
 	source := &step.Step{Name: "generate", Writes: []schema.Table{schema.Flows, schema.Dependencies}}
 	t := &Tables{
 		partitions: chunks,
@@ -34,7 +34,7 @@ func begin(flows []workload.Row, chunks int) (*Tables, *step.Step, error) {
 	for i := range chunks {
 		all = append(all, step.Range{Lo: int64(i * len(flows) / chunks), Hi: int64((i + 1) * len(flows) / chunks)})
 	}
-	t.begin(source, all)
+	t.addStep(source, all)
 	for i, c := range all {
 		part := flows[c.Lo:c.Hi]
 		if err := workload.RowTable.Write(t.sink(source, schema.Flows, i), part); err != nil {
@@ -48,8 +48,8 @@ func begin(flows []workload.Row, chunks int) (*Tables, *step.Step, error) {
 	return t, source, nil
 }
 
-// begin makes room for the output of a step's tasks.
-func (t *Tables) begin(s *step.Step, tasks []step.Range) {
+// addStep adds a step, which is divided into the given tasks, and empty tables for the output of each task.
+func (t *Tables) addStep(s *step.Step, tasks []step.Range) {
 	t.tasks[s] = tasks
 	t.parts[s] = map[string][]*tables.Memory{}
 	t.order = append(t.order, s)
@@ -64,7 +64,7 @@ func (t *Tables) sink(s *step.Step, table schema.Table, task int) *tables.Memory
 	return t.parts[s][table.Name][task]
 }
 
-// cut cuts a step into tasks.
+// cut divides a step into tasks, as its Cut says, and adds it.
 func (t *Tables) cut(m *Model, s *step.Step) ([]step.Range, error) {
 	tasks := []step.Range{{}}
 	switch s.Cut.By {
@@ -90,7 +90,7 @@ func (t *Tables) cut(m *Model, s *step.Step) ([]step.Range, error) {
 			tasks[0] = rows
 		}
 	}
-	t.begin(s, tasks)
+	t.addStep(s, tasks)
 	return tasks, nil
 }
 
@@ -117,7 +117,7 @@ func (t *Tables) Table(table schema.Table) *tables.Memory {
 	return all
 }
 
-// Slowdowns are the rows of table slowdowns, in the order of the flows.
+// Slowdowns returns the rows of table slowdowns, in the order of the flows.
 func (t *Tables) Slowdowns() ([]tables.SlowdownRow, error) {
 	var all []tables.SlowdownRow
 	err := columns.Each(t.Table(schema.Slowdowns).Read(), func(r *tables.SlowdownRow) error {
@@ -127,7 +127,7 @@ func (t *Tables) Slowdowns() ([]tables.SlowdownRow, error) {
 	return all, err
 }
 
-// Read streams a table. Several outputs follow one another. It streams all rows.
+// Read streams the outputs one after another. It ignores the selection and streams all rows.
 func (t *Tables) Read(_ step.Selection, of ...step.Output) schema.Batches {
 	var all []schema.Batches
 	for _, o := range of {
@@ -138,13 +138,13 @@ func (t *Tables) Read(_ step.Selection, of ...step.Output) schema.Batches {
 	return columns.Concat(all...)
 }
 
-// Part streams the output of a task of a step.
+// Part streams the output of task n of a step.
 func (t *Tables) Part(o step.Output, n int) schema.Batches { return t.sink(o.Step, o.Table, n).Read() }
 
-// Tasks are the tasks of a step.
+// Tasks returns the tasks of a step.
 func (t *Tables) Tasks(s *step.Step) []step.Range { return t.tasks[s] }
 
-// Workload describes the flows.
+// Workload returns the number of flows and the times of the first and the last start.
 func (t *Tables) Workload() (step.Workload, error) { return t.workload, nil }
 
 // A task is a task in memory. It implements step.Task.

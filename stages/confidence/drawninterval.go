@@ -2,18 +2,17 @@ package confidence
 
 import "math"
 
-// Numbers of batches of time whose means are compared, for intervals of drawn delays, and the 97.5% quantile
-// of Student's t with fewBatches-1 degrees of freedom.
+// The workload's time is divided into these numbers of batches, whose means give the variance of traffic.
 const (
 	fewBatches  = 5
 	someBatches = 10
 	manyBatches = 33
-	batchesT    = 2.776
+	batchesT    = 2.776 // 97.5% quantile of Student's t with fewBatches - 1 degrees of freedom
 )
 
-// mostSpread is the largest standard deviation of the log odds with which there is an interval. It is that of
-// a single burst. With a smaller limit, only workloads without a large burst would have intervals, which
-// would then be too low on average.
+// mostSpread is the largest standard deviation of the log odds for which an interval is reported: that of a
+// single burst. With a smaller limit, only workloads without a large burst would have intervals, and these
+// would be too low on average.
 const mostSpread = 1
 
 // drawnInterval computes the interval of a percentile of slowdowns whose delays were drawn.
