@@ -218,8 +218,8 @@ func copyTo(t schema.Table, query, file string) string {
 		query, duckdb.Quote(file), schema.VersionKey, schema.Version, schema.TableKey, t.Name)
 }
 
-// writeWaits writes the dependencies of the flows in view judged, if there are any. typed is the file with the
-// rows that the mapping yields.
+// writeWaits writes the dependencies of the flows in view judged, if there are any. typed is the file that
+// has the rows that the mapping yields.
 func (in *Ingester) writeWaits(ctx context.Context, w fileWork, typed string, stats *FileStats) error {
 	var waiting int64
 	err := in.query(ctx, "SELECT (SELECT count(after) FROM "+duckdb.ScanParquet(typed)+"), "+

@@ -17,7 +17,7 @@ type Tables struct {
 	partitions int
 	workload   step.Workload
 	tasks      map[*step.Step][]step.Range
-	parts      map[*step.Step]map[string][]*tables.Memory // by step and name of table: the output of each task
+	parts      map[*step.Step]map[string][]*tables.Memory // by step and table: of each task
 	order      []*step.Step
 }
 
