@@ -425,12 +425,7 @@ func Parallel(ctx context.Context, workers, n int, do func(ctx context.Context, 
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			var err error
-			fault := together.Catch(func() { err = do(ctx, i) })
-			if fault != nil {
-				return fault
-			}
-			return err
+			return together.Do(func() error { return do(ctx, i) })
 		})
 	}
 	return g.Wait()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"parsimon/schema/together"
 	"parsimon/schema/units"
 )
 
@@ -58,6 +59,7 @@ type ticker struct {
 	seen        []mark // recent marks, oldest first
 	stop        chan struct{}
 	wg          sync.WaitGroup
+	fault       *together.Panic // of the goroutine that shows progress; valid after wg
 }
 
 // A mark records how much work was done at a point in time.
@@ -74,18 +76,20 @@ func (t *ticker) Begin(stage, unit string, total int64) {
 	t.stage, t.unit, t.total, t.began, t.stop = stage, unit, total, time.Now(), make(chan struct{})
 	t.seen = []mark{{t.began, 0}}
 	t.done.Store(0)
-	t.wg.Go(func() {
-		tick := time.NewTicker(t.every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-t.stop:
-				return
-			case <-tick.C:
-				t.show()
-			}
+	t.wg.Go(func() { t.fault = together.Catch(t.showUntilStop) })
+}
+
+func (t *ticker) showUntilStop() {
+	tick := time.NewTicker(t.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.stop:
+			return
+		case <-tick.C:
+			t.show()
 		}
-	})
+	}
 }
 
 func (t *ticker) Add(n int64) { t.done.Add(n) }
@@ -97,6 +101,9 @@ func (t *ticker) Detail(text func() string) { t.detail = text }
 func (t *ticker) End() {
 	close(t.stop)
 	t.wg.Wait()
+	if t.fault != nil {
+		panic(t.fault)
+	}
 	if t.terminal {
 		_, _ = fmt.Fprint(t.out, "\r\x1b[K") // a progress line that cannot be shown is not an error
 	}

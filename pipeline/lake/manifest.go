@@ -19,6 +19,7 @@ import (
 
 	"parsimon/schema"
 	"parsimon/schema/names"
+	"parsimon/schema/together"
 	"parsimon/schema/variant"
 )
 
@@ -218,7 +219,9 @@ func (s *Session) syncAll(paths []string) error {
 	var all errgroup.Group
 	all.SetLimit(syncsAtOnce)
 	for _, path := range paths {
-		all.Go(func() error { return s.root.Sync(path) })
+		all.Go(func() error {
+			return together.Do(func() error { return s.root.Sync(path) })
+		})
 	}
 	return all.Wait()
 }

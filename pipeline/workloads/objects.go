@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"parsimon/pipeline/scenario"
+	"parsimon/schema/together"
 	"parsimon/stages/ingest"
 )
 
@@ -132,7 +133,7 @@ func (s *spool) copyAll(ctx context.Context, store ObjectStore, objects []Source
 			continue
 		}
 		copies.Go(func() error {
-			s.copied[o.File] <- store.Copy(ctx, o.object(), o.path)
+			s.copied[o.File] <- together.Do(func() error { return store.Copy(ctx, o.object(), o.path) })
 			return nil
 		})
 	}

@@ -29,6 +29,7 @@ import (
 	"syscall"
 
 	"parsimon/queries/duckdb"
+	"parsimon/schema/together"
 )
 
 const (
@@ -122,8 +123,10 @@ func Run(ctx context.Context, of Child, out, log io.Writer) (code int, err error
 	}
 	copied := make(chan error, 1) // the copy may wait for the reader of out when the context has ended
 	go func() {
-		_, err := io.Copy(out, stdout)
-		copied <- err
+		copied <- together.Do(func() error {
+			_, err := io.Copy(out, stdout)
+			return err
+		})
 	}()
 	var failed error
 	select {

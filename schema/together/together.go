@@ -1,5 +1,5 @@
 // Package together runs functions at the same time. A panic of one of them is a panic of the caller, which
-// can recover from it. A panic of a goroutine that nobody waits for ends the process.
+// can recover from it. Without this package, a panic of a goroutine ends the process.
 package together
 
 import (
@@ -29,6 +29,15 @@ func Catch(do func()) (caught *Panic) {
 	}()
 	do()
 	return nil
+}
+
+// Do calls do and returns its error. If do panics, the error is its *Panic.
+func Do(do func() error) (err error) {
+	fault := Catch(func() { err = do() })
+	if fault != nil {
+		return fault
+	}
+	return err
 }
 
 // Run calls all functions at the same time and waits for them. If one panics, Run panics with its *Panic.

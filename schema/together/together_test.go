@@ -1,6 +1,7 @@
 package together
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,5 +42,20 @@ func TestPanicIsThatOfTheCaller(t *testing.T) {
 	quiet := Catch(func() {})
 	if quiet != nil {
 		t.Errorf("caught %v", quiet)
+	}
+}
+
+// Do returns the error of the function, or its panic. Without the first, a full disk would not be noticed.
+func TestDoReturnsErrorsAndPanics(t *testing.T) {
+	full := errors.New("full")
+	for _, want := range []error{nil, full} {
+		if err := Do(func() error { return want }); err != want {
+			t.Errorf("the error %v became %v", want, err)
+		}
+	}
+	err := Do(func() error { panic(full) })
+	caught, is := errors.AsType[*Panic](err)
+	if !is || caught.Value != full {
+		t.Errorf("the panic became %v", err)
 	}
 }

@@ -79,10 +79,7 @@ func (c *collector) run() error {
 	var err error
 	for parts := range c.parts {
 		if err == nil && c.finished != nil {
-			fault := together.Catch(func() { err = c.finished(c.merge(parts)) })
-			if fault != nil {
-				err = fault
-			}
+			err = together.Do(func() error { return c.finished(c.merge(parts)) })
 			c.failed.Store(err != nil)
 		}
 		for i := range parts {

@@ -39,6 +39,7 @@ import (
 	"parsimon/pipeline/text"
 	"parsimon/pipeline/workloads"
 	"parsimon/queries/subprocess"
+	"parsimon/schema/together"
 )
 
 // Exit codes, which "parsimon help" explains.
@@ -182,6 +183,10 @@ func (e *env) report(err error) int {
 	var reported reportedError
 	if errors.As(err, &reported) {
 		return int(reported)
+	}
+	fault, panicked := errors.AsType[*together.Panic](err)
+	if panicked {
+		return e.internalError(fault, fault.Stack)
 	}
 	code := e.exitCode(err)
 	name := strings.TrimSpace("parsimon " + e.running)

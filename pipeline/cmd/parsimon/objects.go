@@ -22,6 +22,7 @@ import (
 
 	"parsimon/pipeline/cmd/publishing"
 	"parsimon/pipeline/workloads"
+	"parsimon/schema/together"
 )
 
 // Inputs may be URLs of objects. The program parsimon-publish, which has the clouds' drivers, lists and
@@ -131,15 +132,7 @@ func (s *objectStore) fetch(ctx context.Context, from string) (string, error) {
 	group.SetLimit(fetchesAtOnce)
 	for _, o := range all {
 		group.Go(func() error {
-			to := s.pathOf(o.URL)
-			if !strings.HasPrefix(to, s.dir+string(filepath.Separator)) {
-				return fmt.Errorf("%s: the key has .. as a part", o.URL)
-			}
-			err := os.MkdirAll(filepath.Dir(to), 0o755)
-			if err != nil {
-				return err
-			}
-			return s.Copy(copying, o, to)
+			return together.Do(func() error { return s.copyTo(copying, o) })
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -151,6 +144,18 @@ func (s *objectStore) fetch(ctx context.Context, from string) (string, error) {
 	}
 	s.urls[path] = from
 	return path, nil
+}
+
+// copyTo copies an object to the path that pathOf returns.
+func (s *objectStore) copyTo(ctx context.Context, o workloads.Object) error {
+	to := s.pathOf(o.URL)
+	if !strings.HasPrefix(to, s.dir+string(filepath.Separator)) {
+		return fmt.Errorf("%s: the key has .. as a part", o.URL)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return s.Copy(ctx, o, to)
 }
 
 // fetchesAtOnce is the number of objects that fetch copies concurrently.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"parsimon/schema/together"
 )
 
 // program prepares the program as a separate process, with a command line of the shell.
@@ -125,6 +128,17 @@ func TestPanicIsAnInternalError(t *testing.T) {
 			strings.Contains(text, "goroutine") != trace {
 			t.Errorf("level %s: exit %d, %s", level, code, text)
 		}
+	}
+}
+
+// A panic of a goroutine reaches main as an error. Without this, a user would see "index out of range" as the
+// reason why a file is bad.
+func TestPanicOfAGoroutineIsAnInternalError(t *testing.T) {
+	var log bytes.Buffer
+	panicked := together.Do(func() error { panic("index out of range") })
+	code := newEnv(&bytes.Buffer{}, &log).report(fmt.Errorf("flows.csv: %w", panicked))
+	if code != exitFailed || !strings.Contains(log.String(), "internal error: index out of range") {
+		t.Errorf("exit %d, %s", code, log.String())
 	}
 }
 

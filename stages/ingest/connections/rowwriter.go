@@ -1,6 +1,10 @@
 package connections
 
-import "cmp"
+import (
+	"cmp"
+
+	"parsimon/schema/together"
+)
 
 // A RowWriter passes rows to a function in another goroutine, while the caller makes the next ones:
 //
@@ -39,7 +43,7 @@ func NewRowWriter[T any](batch int, write func(rows []T) error) *RowWriter[T] {
 		var failed error
 		for rows := range full {
 			if failed == nil {
-				failed = write(rows)
+				failed = together.Do(func() error { return write(rows) })
 			}
 			written <- writtenRows[T]{rows, failed}
 		}

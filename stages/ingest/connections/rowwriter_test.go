@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"parsimon/schema/together"
 )
 
 // All rows are written once, in order, in batches. Without this, a table would lack its last rows.
@@ -56,5 +58,18 @@ func TestRowWriterReturnsErrors(t *testing.T) {
 		if calls != 1 {
 			t.Errorf("%d rows: %d batches were written", n, calls)
 		}
+	}
+}
+
+// A panic of write reaches the caller as an error. Without this, one impossible row would end the process.
+func TestRowWriterReturnsPanics(t *testing.T) {
+	w := NewRowWriter(2, func(rows []int) error { panic("index out of range") })
+	for i := range 10 {
+		_ = w.Add(i) // Finish returns the error at the latest
+	}
+	err := w.Finish()
+	_, is := errors.AsType[*together.Panic](err)
+	if !is {
+		t.Errorf("the panic became %v", err)
 	}
 }

@@ -21,6 +21,8 @@ import (
 	"reflect"
 	"slices"
 	"unsafe"
+
+	"parsimon/schema/together"
 )
 
 // Order is the order of rows. Compare decides between rows of equal keys.
@@ -367,6 +369,7 @@ type draining[T any] struct {
 	memory  chan []place // of the places of parts that were passed
 	stopped chan struct{}
 	ended   chan struct{} // the goroutine that sorts parts
+	err     error         // of this goroutine; valid once sorted is closed
 	now     *part[T]      // nil: none yet
 	left    []place       // of this part
 }
@@ -377,9 +380,15 @@ func (s *Sorter[T]) drain() *draining[T] {
 	d := &draining[T]{Sorter: s, sorted: make(chan *part[T], 1), memory: make(chan []place, 3),
 		stopped: make(chan struct{}), ended: make(chan struct{})}
 	if len(s.parts) > 1 {
-		go d.sortParts()
+		go func() {
+			defer close(d.ended)
+			defer close(d.sorted)
+			d.err = together.Do(d.sortParts)
+		}()
 	} else {
-		d.sortParts()
+		d.err = d.sortParts()
+		close(d.ended)
+		close(d.sorted)
 	}
 	s.n = 0
 	s.held = 0
@@ -387,9 +396,7 @@ func (s *Sorter[T]) drain() *draining[T] {
 }
 
 // sortParts sorts parts in their order, until the last one or stop.
-func (d *draining[T]) sortParts() {
-	defer close(d.ended)
-	defer close(d.sorted)
+func (d *draining[T]) sortParts() error {
 	for i := range d.parts {
 		p := &d.parts[i]
 		if len(p.places) == 0 {
@@ -402,9 +409,10 @@ func (d *draining[T]) sortParts() {
 		select {
 		case d.sorted <- p:
 		case <-d.stopped:
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 // next returns the next row. The error is io.EOF at the end.
@@ -413,7 +421,7 @@ func (d *draining[T]) next() (*T, error) {
 		d.releasePart()
 		p, more := <-d.sorted
 		if !more {
-			return nil, io.EOF
+			return nil, cmp.Or(d.err, io.EOF)
 		}
 		d.now = p
 		d.left = p.places

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"parsimon/schema/together"
 	"parsimon/stages/rng"
 )
 
@@ -418,6 +419,53 @@ func TestDrainStops(t *testing.T) {
 		}
 		if err := s.Drain(t.Context(), func(*pair) error { return stop }); !errors.Is(err, stop) {
 			t.Errorf("%s: an error of the caller became %v", name, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A panic of a comparison is an error of Add or Drain, wherever rows are compared: while a run is written,
+// while runs are merged, and while parts of the memory are sorted. Without this, it would end the process.
+func TestPanicsOfTheOrderAreErrors(t *testing.T) {
+	for name, of := range map[string]struct {
+		rows, high, panicsFrom int
+		runs                   bool
+	}{
+		"run that is written": {3000, 0, 0, false},
+		"merge of runs":       {3000, 0, 3000, true},
+		"parts in memory":     {1000, 1 << 20, 0, false},
+	} {
+		broken := false
+		order := Order[pair]{
+			Key: func(p *pair) uint64 { return p.key },
+			Compare: func(a, b *pair) int {
+				if broken {
+					panic("index out of range")
+				}
+				return cmp.Compare(a.value, b.value)
+			},
+			High: uint64(of.high),
+		}
+		s := New(&Memory{}, t.TempDir(), 1, order) // 1024 rows in memory
+		var err error
+		for i := range of.rows {
+			broken = broken || i >= of.panicsFrom
+			err = cmp.Or(err, s.Add(pair{7, int32(i * 7919 % 1000)}))
+		}
+		if of.runs {
+			s.endSpill()
+			err = cmp.Or(err, s.err)
+		}
+		if of.runs && (err != nil || len(s.runs) == 0) {
+			t.Fatalf("%s: %v, %d runs", name, err, len(s.runs))
+		}
+		broken = true
+		err = cmp.Or(err, s.Drain(t.Context(), func(*pair) error { return nil }))
+		_, is := errors.AsType[*together.Panic](err)
+		if !is {
+			t.Errorf("%s: the panic became %v", name, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"unsafe"
+
+	"parsimon/schema/together"
 )
 
 // A run is a sorted part of the file, in rows.
@@ -48,7 +50,7 @@ func (s *Sorter[T]) beginSpill() {
 	s.held = 0
 	go func() {
 		defer close(s.spill.freed)
-		s.spill.err = s.writeRun(parts, s.spill.freed)
+		s.spill.err = together.Do(func() error { return s.writeRun(parts, s.spill.freed) })
 	}()
 }
 
@@ -134,7 +136,10 @@ func (s *Sorter[T]) drainRuns(next func() (*T, error), do func(row *T) error) er
 	for range mergedSlices {
 		m.passed <- make([]T, 0, bufferRows[T]())
 	}
-	go m.merge(next)
+	go func() {
+		defer close(m.full)
+		m.err = together.Do(func() error { return m.merge(next) })
+	}()
 	defer func() {
 		close(m.passed)
 		for range m.full { // until the goroutine has ended
@@ -152,23 +157,22 @@ func (s *Sorter[T]) drainRuns(next func() (*T, error), do func(row *T) error) er
 }
 
 // merge copies rows to slices until the end, the first error, or until passed is closed.
-func (m *merging[T]) merge(next func() (*T, error)) {
-	defer close(m.full)
+func (m *merging[T]) merge(next func() (*T, error)) error {
 	for rows := range m.passed {
 		for len(rows) < cap(rows) {
 			row, err := next()
 			if errors.Is(err, io.EOF) {
 				m.full <- rows
-				return
+				return nil
 			}
 			if err != nil {
-				m.err = err
-				return
+				return err
 			}
 			rows = append(rows, *row)
 		}
 		m.full <- rows
 	}
+	return nil
 }
 
 // pullRuns returns a function that returns the rows of all runs one by one.

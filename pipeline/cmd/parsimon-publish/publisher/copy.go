@@ -17,6 +17,7 @@ import (
 
 	"parsimon/pipeline/cmd/parsimon-publish/tables"
 	"parsimon/pipeline/lake"
+	"parsimon/schema/together"
 )
 
 // freshFor is the time for which a copy is used after it was written, if no version of the table has it.
@@ -33,7 +34,7 @@ func (p *Publisher) copyAll(ctx context.Context, t *table.Table, files []lakeFil
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, p.AtOnce))
 	for i, f := range files {
-		group.Go(func() error {
+		send := func() error {
 			lock.Lock()
 			at, known := sent[f.name()]
 			lock.Unlock()
@@ -53,7 +54,8 @@ func (p *Publisher) copyAll(ctx context.Context, t *table.Table, files []lakeFil
 			var err error
 			entries[i], err = p.entry(t, f, at)
 			return err
-		})
+		}
+		group.Go(func() error { return together.Do(send) })
 	}
 	return entries, bytes, group.Wait()
 }

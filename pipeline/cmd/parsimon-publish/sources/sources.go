@@ -26,6 +26,7 @@ import (
 
 	"parsimon/pipeline/cmd/parsimon-publish/store"
 	"parsimon/pipeline/workloads"
+	"parsimon/schema/together"
 )
 
 // Buckets gives access to objects. It opens each bucket once.
@@ -66,7 +67,9 @@ func (b *Buckets) List(ctx context.Context, from string) (all []workloads.Object
 			all[i].ETag = *listed.ETag
 			continue
 		}
-		group.Go(func() error { return describe(ctx, bucket, o.Key, &all[i]) })
+		group.Go(func() error {
+			return together.Do(func() error { return describe(ctx, bucket, o.Key, &all[i]) })
+		})
 	}
 	return all, group.Wait()
 }
