@@ -242,7 +242,7 @@ const (
 // plbRounds is the state of PLB at a sender.
 type plbRounds struct {
 	label        uint32
-	acks, marks  int32 // of the present round
+	acks, marks  int32 // of the current round
 	congested    int32 // rounds in a row
 	untilPackets int64 // the round ends with the ACK of a packet from this one on
 }

@@ -200,7 +200,7 @@ func (n *Network) initPools() error {
 // sharedBuffers are the limited buffers of the switches of a domain.
 type sharedBuffers struct {
 	domain  *domain
-	active  []calendar.DuePort // ports of the present switch with work
+	active  []calendar.DuePort // ports of the current switch with work
 	leveled bool               // there may be a new maximum of the bytes in the buffer
 	levels  []level            // if so: changes of these bytes
 }

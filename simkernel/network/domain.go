@@ -186,21 +186,21 @@ func (d *domain) Run(toPS int64) {
 	}
 }
 
-// runWindow simulates the present window.
+// runWindow simulates the current window.
 func (d *domain) runWindow() {
-	present, some := d.Take()
+	work, some := d.Take()
 	if !some {
 		return
 	}
-	arrivals := present.Arrivals
+	arrivals := work.Arrivals
 	d.journal.work += int64(len(arrivals))
 	if d.paths != nil {
-		arrivals = d.paths.choosePorts(arrivals, present.Ports)
+		arrivals = d.paths.choosePorts(arrivals, work.Ports)
 	}
 	if d.pfc != nil {
-		arrivals = d.pfc.takeToggles(arrivals, present.Ports)
+		arrivals = d.pfc.takeToggles(arrivals, work.Ports)
 	}
-	d.sorter.SortByPort(arrivals, present.Ports)
+	d.sorter.SortByPort(arrivals, work.Ports)
 	for g := range calendar.DueHosts {
 		due := d.sorter.DueOf(g)
 		if d.buffers == nil {
@@ -214,7 +214,7 @@ func (d *domain) runWindow() {
 	for g := range calendar.DueHosts {
 		d.runNICs(d.sorter.DueOf(calendar.DueHosts + g))
 	}
-	d.Reuse(present)
+	d.Reuse(work)
 }
 
 // forward sends an item to a port of a domain.

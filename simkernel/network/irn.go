@@ -30,7 +30,7 @@ func (s *sender) findLosses(f *recoveryFlow) {
 	f.lostTo = max(f.lostTo, top)
 }
 
-// patiencePS returns the timeout for the present packets in flight.
+// patiencePS returns the timeout for the packets that are in flight.
 func (f *recoveryFlow) patiencePS() int64 {
 	if f.lowPS > 0 && f.maxSent-f.una <= irnFew {
 		return min(f.lowPS, f.timeoutPS)

@@ -28,7 +28,7 @@ type Network struct {
 	features
 	layout
 
-	alone     bool  // one worker simulates the present epoch
+	alone     bool  // one worker simulates the current epoch
 	leastWork int64 // of a domain in a step that several workers simulate
 	step      int64 // steps so far
 }

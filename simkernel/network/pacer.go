@@ -8,10 +8,10 @@ import (
 type pacer struct {
 	net     *Network
 	feed    *feed
-	pending *batch // the present batch of flows; next is the next of them
+	pending *batch // the current batch of flows; next is the next of them
 	next    int
-	doneTo  int64 // the end of the present epoch
-	steps   int64 // of the present epoch
+	doneTo  int64 // the end of the current epoch
+	steps   int64 // of the current epoch
 }
 
 // nextStart returns the earliest start of the next flow to read, or never if no such flow can start yet.

@@ -62,7 +62,7 @@ type pauser struct {
 	pausing   bool  // the sender must pause
 	toldPS    int64 // when the frame arrives, at the earliest: frames keep their order where a delay falls
 
-	toggles  []calendar.Toggle // of the first class: of all, that have arrived, or will in the present window
+	toggles  []calendar.Toggle // of the first class: of all, that have arrived, or will in the current window
 	asked    bool              // the last toggle began a pause
 	paused   bool
 	ignores  bool  // the watchdog has found a storm

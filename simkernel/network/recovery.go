@@ -58,7 +58,7 @@ type recoveryFlow struct {
 	received   int64 // clocked by ACKs: number of packets that the receiver has
 	lostTo     int64 // clocked by ACKs, and with IRN: packets before it that the receiver does not have are lost
 	sentAgain  int64 // as lostTo: packets before it that the receiver does not have were retransmitted
-	recoverTo  int64 // with IRN: losses before it belong to the present event
+	recoverTo  int64 // with IRN: losses before it belong to the current event
 	lowPS      int64 // with IRN: RTO_low
 	waited     bool  // with IRN: the timer was extended beyond RTO_low
 	timerSet   bool  // its NIC has a timer for it

@@ -13,8 +13,8 @@ type sender struct {
 	sizeBytes   int64
 	sentBytes   int64 // with recovery: before the next packet to send
 	ackedBytes  int64
-	windowBytes int64              // at the present rate
-	gap         simkernel.WireTime // pacing time per byte at the present rate
+	windowBytes int64              // at the current rate
+	gap         simkernel.WireTime // pacing time per byte at the current rate
 	external    *externalSender    // nil if dctcp is used
 	next        uint32             // number of the next packet
 	place       int32              // index of ring.places

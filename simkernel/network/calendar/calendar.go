@@ -9,7 +9,7 @@ import (
 	"parsimon/simkernel"
 )
 
-// blockWindows is the number of windows in a block. A domain stores the work of the present block by window,
+// blockWindows is the number of windows in a block. A domain stores the work of the current block by window,
 // and later work by block.
 const blockWindows = 64
 
@@ -19,13 +19,13 @@ const LongestPS = 1 << 28
 
 // A Calendar has the future work of a domain, by window.
 type Calendar struct {
-	StartPS, EndPS, LengthPS int64  // the present window
+	StartPS, EndPS, LengthPS int64  // the current window
 	PerWindow                uint64 // 2^64 / LengthPS, rounded up
 
 	ports  int   // how many there are
-	window int64 // the number of the present window
+	window int64 // the number of the current window
 
-	// These fields have the work of the present block: that of window w is in slot w % blockWindows. Bit w %
+	// These fields have the work of the current block: that of window w is in slot w % blockWindows. Bit w %
 	// blockWindows of busy is set if there is any.
 	block   uint64
 	blockPS int64 // when it begins
@@ -86,7 +86,7 @@ func New(ports int, lengthPS int64) Calendar {
 	return Calendar{LengthPS: lengthPS, PerWindow: math.MaxUint64/uint64(lengthPS) + 1, ports: ports}
 }
 
-// SetWindow makes the window of a time the present one. No earlier window may have work left. The work of its
+// SetWindow makes the window of a time the current one. No earlier window may have work left. The work of its
 // block is inserted before any new work, so that arrivals with equal times keep their order.
 func (c *Calendar) SetWindow(atPS int64) {
 	w := atPS / c.LengthPS
@@ -110,7 +110,7 @@ func (c *Calendar) SetWindow(atPS int64) {
 	c.spareLooks = b.looks[:0]
 }
 
-// Take removes the work of the present window, and reports whether there is any. Reuse takes its memory back.
+// Take removes the work of the current window, and reports whether there is any. Reuse takes its memory back.
 func (c *Calendar) Take() (work WindowWork, some bool) {
 	slot := uint64(c.window) % blockWindows
 	if c.busy>>slot&1 == 0 {
@@ -127,7 +127,7 @@ func (c *Calendar) Reuse(work WindowWork) {
 	c.unused = append(c.unused, WindowWork{work.Arrivals[:0], work.Ports})
 }
 
-// slotAt returns the slot of the window of a time, which must not be before the present window. If the window
+// slotAt returns the slot of the window of a time, which must not be before the current window. If the window
 // is in a later block, the result is blockWindows or more.
 func (c *Calendar) slotAt(atPS int64) (slot uint64) {
 	slot, _ = bits.Mul64(uint64(atPS-c.blockPS), c.PerWindow)
@@ -198,7 +198,7 @@ type look struct {
 	port int32
 }
 
-// laterBlockAt returns the block of a time after the present block. The caller adds work of that time to it.
+// laterBlockAt returns the block of a time after the current block. The caller adds work of that time to it.
 func (c *Calendar) laterBlockAt(atPS int64) *laterBlock {
 	number := uint64(atPS / (blockWindows * c.LengthPS))
 	i := c.recent

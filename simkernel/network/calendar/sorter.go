@@ -121,7 +121,7 @@ func (s *Sorter) groupPorts(arrivals []Arrival, work *PortSet) {
 // DueOf returns the ports of a group.
 func (s *Sorter) DueOf(g int) []DuePort { return s.due[g*len(s.Ends) : s.dueEnd[g]] }
 
-// ArrivalsOf returns what arrives at a port in the present window, in order. It is called once for each port
+// ArrivalsOf returns what arrives at a port in the current window, in order. It is called once for each port
 // with work.
 func (s *Sorter) ArrivalsOf(o DuePort) []Arrival {
 	to := s.Ends[o.Port]
@@ -129,7 +129,7 @@ func (s *Sorter) ArrivalsOf(o DuePort) []Arrival {
 	return s.Sorted[o.From:to:to]
 }
 
-// SortWindow sorts the arrivals of the present window by time and keeps the order of equals. It divides the
+// SortWindow sorts the arrivals of the current window by time and keeps the order of equals. It divides the
 // window, which begins at StartPS, into as many parts as there are arrivals, and sorts each part.
 func (s *Sorter) SortWindow(arrivals []Arrival, startPS, lengthPS int64) {
 	n := len(arrivals)

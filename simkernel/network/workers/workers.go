@@ -309,7 +309,7 @@ func (w *waiting) pause() {
 	}
 }
 
-// balance redistributes the domains if the work of the present owners is unbalanced.
+// balance redistributes the domains if the work of the current owners is unbalanced.
 func (w *Pool) balance() {
 	load := make([]int64, w.active)
 	total := int64(0)
@@ -345,8 +345,8 @@ func Share(work []int64, workers int) [][]int32 {
 	return owned
 }
 
-// A trial compares another number of workers with the present number. It measures a period between two
-// periods of the present number. Results of trials are averaged, because the rate of a period depends on the
+// A trial compares another number of workers with the current number. It measures a period between two
+// periods of the current number. Results of trials are averaged, because the rate of a period depends on the
 // traffic and on other processes.
 type trial struct {
 	since  time.Time
