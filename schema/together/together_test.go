@@ -49,13 +49,13 @@ func TestPanicIsThatOfTheCaller(t *testing.T) {
 func TestDoReturnsErrorsAndPanics(t *testing.T) {
 	full := errors.New("full")
 	for _, want := range []error{nil, full} {
-		if err := Do(func() error { return want }); err != want {
+		if err := Do(func() error { return want }); !errors.Is(err, want) {
 			t.Errorf("the error %v became %v", want, err)
 		}
 	}
-	err := Do(func() error { panic(full) })
+	err := Do(func() error { panic("full") })
 	caught, is := errors.AsType[*Panic](err)
-	if !is || caught.Value != full {
+	if !is || caught.Value != "full" {
 		t.Errorf("the panic became %v", err)
 	}
 }
