@@ -4,10 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -25,17 +22,7 @@ var caughtElsewhere = []string{
 // the process with a stack trace, and leave its temporary files behind.
 func TestGoroutinesCatchPanics(t *testing.T) {
 	seen := 0
-	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := d.Name()
-		if d.IsDir() && strings.HasPrefix(name, ".") && name != ".." {
-			return fs.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
+	err := eachSource(func(file string) error {
 		files := token.NewFileSet()
 		parsed, err := parser.ParseFile(files, file, nil, parser.SkipObjectResolution)
 		if err != nil {
